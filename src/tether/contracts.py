@@ -132,6 +132,20 @@ Sample = ImuSample | JointSample | ImageSample | TruthSample
 
 
 @dataclass(frozen=True, eq=False)
+class ImuBatch:
+    """IMU samples that passed ingest during one tick, oldest first.
+
+    token: (D,) float32 of the 1D-CNN over the last 100 samples, or None where no encoder is loaded.
+    """
+
+    episode: int
+    tick: int
+    stamp_ns: int
+    samples: tuple[ImuSample, ...]
+    token: F32 | None = None
+
+
+@dataclass(frozen=True, eq=False)
 class SkillContext:
     """The active task skill as the policy sees it: id, parameters, step `step_k` of `step_n`, allowed primitives.
 
@@ -229,6 +243,24 @@ class HybridAction:
     params: F64
     estimate: Estimate
     source: Source
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyOutput:
+    """A policy's proposal for one decision, with what is needed to explain and to rebuild it.
+
+    state_hash, rng_hash: hex digests after the decision. runtime: what computed it, e.g. `numpy` or `onnxruntime`.
+    latency_ns: stage name → time it took, in real time only.
+    """
+
+    action: HybridAction
+    used: tuple[SampleRef, ...]
+    age_ns: Mapping[Stream, int]
+    state_hash: str
+    rng_hash: str
+    runtime: str
+    threads: int
+    latency_ns: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -353,6 +385,9 @@ class Policy(Protocol):
 
     def state_hash(self) -> str:
         """Hex digest of the recurrent state, for replay's bit-for-bit comparison."""
+
+    def rng_hash(self) -> str:
+        """Hex digest of the random state; constant for a policy that draws nothing."""
 
 
 class World(Protocol):

@@ -1,64 +1,122 @@
 """Barriers of lockstep: when has a stage everything that the world says it delivered for a tick?
 
-The world publishes a TickPlan per tick: the samples (stream, stamp, sequence) that have become due. A stage arrives
-at tick k once its plan has come and every due sample of the streams it listens to, in plans up to k, has come too.
-Order of arrival plays no part, so a graph of processes computes what one loop computes.
+The world publishes a TickPlan per tick: the samples (stream, stamp, sequence) that have become due. A stage may run
+tick k once its plan has come, every due sample of the streams it listens to, and the results of the stages before it.
+Order of arrival plays no part, so a graph of processes computes what one loop computes. In real time there are no
+plans; the same inbox then hands over whatever has arrived since it was last asked.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Hashable, Iterable
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from tether.contracts import SampleRef, Stream, TickPlan
 
+MAX_WAITING = 4096
+"""Bound on items that wait for their plan; past it the oldest go first and are counted."""
 
-class Barrier:
-    """Tracks plans and arrivals of one stage.
 
-    streams: whose due samples the stage must have. extra: further keys a tick needs, given by `require`.
+@dataclass(frozen=True)
+class Needs:
+    """What a stage needs before it can run a tick.
+
+    streams: their due samples. every_tick, at_decision, at_start: names of other stages' results that are needed at
+    each tick (numbered by tick), at decision ticks (by decision id), at an episode's first tick (by 0).
     """
 
-    def __init__(self, streams: Iterable[Stream]) -> None:
-        self._streams = frozenset(streams)
+    streams: frozenset[Stream] = frozenset()
+    every_tick: frozenset[str] = frozenset()
+    at_decision: frozenset[str] = frozenset()
+    at_start: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class TickInputs:
+    """What a stage gets for one tick: due samples per stream, oldest first, and other stages' results by name."""
+
+    plan: TickPlan
+    samples: Mapping[Stream, list[tuple[SampleRef, Any]]]
+    results: Mapping[str, Any] = field(default_factory=dict)
+
+
+_Key = tuple[str, int, int]
+
+
+class Inbox:
+    """Collects what arrives for one stage, in any order, and hands it over tick by tick."""
+
+    def __init__(self, needs: Needs) -> None:
+        self._needs = needs
         self._plans: deque[TickPlan] = deque()
-        self._arrived: set[Hashable] = set()
-        self._last: tuple[int, int] = (-1, -1)
+        self._items: OrderedDict[_Key, Any] = OrderedDict()
+        self._closed = (-1, -1)
+        self.dropped = 0
+        """Items that were pushed out while waiting for a plan that did not come."""
 
-    def plan(self, plan: TickPlan) -> None:
-        """Take a tick's plan. Plans of an older episode or tick than the last completed one are dropped."""
+    def put_plan(self, plan: TickPlan) -> None:
+        """Take a tick's plan; one that is already closed or already waiting is ignored."""
         key = (plan.episode, plan.tick)
-        if key <= self._last or any(key == (p.episode, p.tick) for p in self._plans):
-            return
-        if self._plans and plan.episode > self._plans[-1].episode:
-            self._plans.clear()
-            self._arrived.clear()
-        self._plans.append(plan)
+        if key > self._closed and all(key != (p.episode, p.tick) for p in self._plans):
+            self._plans.append(plan)
 
-    def arrive(self, key: Hashable) -> None:
-        """Note that a sample (a SampleRef) or another stage's result (any hashable key) has come."""
-        self._arrived.add(key)
+    def put_sample(self, stream: Stream, stamp_ns: int, item: Any) -> None:
+        """Take a sample; within a stream the stamp is its identity."""
+        self._put((stream.value, 0, stamp_ns), item)
 
-    def missing(self, extra: Iterable[Hashable] = ()) -> list[Hashable]:
-        """What the oldest open tick still waits for; empty when it is ready or when there is no open tick."""
+    def put_result(self, name: str, episode: int, number: int, item: Any) -> None:
+        """Take another stage's result for tick, decision or episode start `number` of `episode`."""
+        self._put((name, episode + 1, number), item)
+
+    def missing(self) -> list[str]:
+        """What the oldest open tick still waits for, by name; empty if it is ready or no tick is open."""
         if not self._plans:
             return []
-        return [key for key in self._needs(self._plans[0], extra) if key not in self._arrived]
+        plan = self._plans[0]
+        return [f"{name} {number}" for name, epoch, number in self._keys(plan) if (name, epoch, number) not in self._items]
 
-    def head(self) -> TickPlan | None:
-        """The oldest open tick, ready or not."""
-        return self._plans[0] if self._plans else None
-
-    def pop_ready(self, extra: Iterable[Hashable] = ()) -> TickPlan | None:
-        """The oldest open tick if all it needs has come; it is then closed and its arrivals forgotten."""
-        if not self._plans or self.missing(extra):
+    def take(self) -> TickInputs | None:
+        """Close the oldest open tick and hand over its inputs, or None while something is missing."""
+        if not self._plans:
             return None
-        plan = self._plans.popleft()
-        for key in self._needs(plan, extra):
-            self._arrived.discard(key)
-        self._last = (plan.episode, plan.tick)
-        return plan
+        plan = self._plans[0]
+        keys = self._keys(plan)
+        if any(key not in self._items for key in keys):
+            return None
+        self._plans.popleft()
+        self._closed = (plan.episode, plan.tick)
+        samples: dict[Stream, list[tuple[SampleRef, Any]]] = {stream: [] for stream in self._needs.streams}
+        for ref in plan.due:
+            if ref.stream in self._needs.streams:
+                samples[ref.stream].append((ref, self._items.pop((ref.stream.value, 0, ref.stamp_ns))))
+        results = {name: self._items.pop((name, epoch, number)) for name, epoch, number in keys if epoch > 0}
+        return TickInputs(plan, samples, results)
 
-    def _needs(self, plan: TickPlan, extra: Iterable[Hashable]) -> list[Hashable]:
-        due: list[Hashable] = [ref for ref in plan.due if isinstance(ref, SampleRef) and ref.stream in self._streams]
-        return due + list(extra)
+    def clear(self) -> None:
+        """Forget everything that waits (a clock that jumped back, a reset)."""
+        self._plans.clear()
+        self._items.clear()
+        self._closed = (-1, -1)
+
+    def _put(self, key: _Key, item: Any) -> None:
+        self._items[key] = item
+        if len(self._items) > MAX_WAITING:
+            self._items.popitem(last=False)
+            self.dropped += 1
+
+    def _keys(self, plan: TickPlan) -> list[_Key]:
+        keys: list[_Key] = [(r.stream.value, 0, r.stamp_ns) for r in plan.due if r.stream in self._needs.streams]
+        epoch = plan.episode + 1
+        keys += [(name, epoch, plan.tick) for name in sorted(self._needs.every_tick)]
+        if plan.decision_id is not None:
+            keys += [(name, epoch, plan.decision_id) for name in sorted(self._needs.at_decision)]
+        if plan.tick == 0:
+            keys += [(name, epoch, 0) for name in sorted(self._needs.at_start)]
+        return keys
+
+
+def in_order(refs: Iterable[SampleRef]) -> tuple[SampleRef, ...]:
+    """The canonical order in which samples enter a state: by stream name, then stamp, then sequence."""
+    return tuple(sorted(refs, key=lambda r: (r.stream.value, r.stamp_ns, r.sequence)))

@@ -1,0 +1,36 @@
+"""Where the files that belong to Tether lie: configuration, robot description, models, launch and message files.
+
+In a checkout they stand at the top of the repository; in an installed wheel they lie inside the package, under
+`tether/share`. One function finds both.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tether.errors import Fault, InvalidInputError
+
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_INSTALLED = Path(__file__).resolve().parent / "share"
+_PLACES = {
+    "config": "config",
+    "urdf": "urdf",
+    "models": "models",
+    "launch": "launch",
+    "msg": "ros2_ws/src/tether_msgs/msg",
+}
+
+
+def resource_path(kind: str, name: str = "") -> Path:
+    """Path of a resource: `kind` is config, urdf, models, launch or msg; `name` a path below it.
+
+    Raises InvalidInputError naming the places looked at where it does not exist.
+    """
+    if kind not in _PLACES:
+        raise InvalidInputError("resource", [Fault("kind", repr(kind), f"one of {', '.join(_PLACES)}")])
+    candidates = [_CHECKOUT / _PLACES[kind] / name, _INSTALLED / kind / name]
+    for candidate in candidates:
+        if candidate.exists():
+            return candidate
+    fault = Fault(f"{kind}/{name}".rstrip("/"), "nothing", " or ".join(map(str, candidates)))
+    raise InvalidInputError("resource", [fault], "run from a checkout or reinstall the package")

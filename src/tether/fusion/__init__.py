@@ -1,0 +1,1 @@
+"""Fusion: everything that has arrived by a decision, made into one state."""

@@ -1,0 +1,1 @@
+"""Policies behind the hybrid-action interface (contracts.Policy)."""

@@ -1,0 +1,1 @@
+"""The safety gate: see docs/safety.md."""

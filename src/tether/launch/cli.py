@@ -1,0 +1,134 @@
+"""`tether launch`: run a launch file; Ctrl-C stops everything in order."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from tether.launch import ament
+from tether.launch.errors import Fault, LaunchFileError, PackageNotFoundError
+from tether.launch.model import LaunchPlan, ParameterFile
+from tether.launch.output import Line
+from tether.launch.reader import parse_arguments, read
+from tether.launch.runner import Runner
+
+_DESCRIPTION = """\
+Run a ROS 2 launch file (XML) without ROS 2's own launch.
+
+The file may use: launch, arg, choice, let, set_env, group, include, node, param, remap, env; if and unless;
+$(var), $(env), $(find-pkg-share), $(dirname), $(equals), $(not), $(and), $(or). A file that uses anything
+else is refused with the line; a file that is taken means the same to `ros2 launch`.
+
+Ctrl-C stops the lifecycle manager first, then the nodes, the safety gate, and the world or driver last. A
+process that does not listen gets SIGTERM and then SIGKILL; a second Ctrl-C does not wait. Nothing is left
+running, also if this command itself is killed.
+"""
+_EPILOG = """\
+examples:
+  tether launch launch/sim.launch.xml task:=pick policy:=classic
+  tether launch tether_bringup replay.launch.xml bag:=runs/latest/bag
+  tether launch launch/robot.launch.xml --show-args
+  tether launch launch/sim.launch.xml --dry-run     # the command lines, and nothing is started
+
+exit status: 0 when every process ended well or was stopped by Ctrl-C or SIGTERM and ended well; 1 when a
+process failed (the first one is named); 2 when the file or its arguments are wrong.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Describe the command to a parser of the caller's."""
+    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.add_argument("file", metavar="FILE|PACKAGE", help="launch file, or package that installs it")
+    parser.add_argument("rest", nargs="*", metavar="[FILE] name:=value", help="file in PACKAGE; arguments")
+    parser.add_argument("-s", "--show-args", action="store_true", help="show the file's arguments and leave")
+    parser.add_argument("--dry-run", action="store_true", help="show the command lines and leave")
+    parser.add_argument("--log-dir", type=Path, metavar="DIR", help="write launch.log into DIR")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run the command; return the exit status."""
+    try:
+        path, words = _file_and_words(options.file, list(options.rest), dict(os.environ))
+        if options.show_args:
+            return _show_arguments(path, words)
+        plan = read(path, parse_arguments(words))
+    except (LaunchFileError, PackageNotFoundError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return _show_commands(plan) if options.dry_run else _launch(plan, options.log_dir)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point of its own."""
+    logging.basicConfig(level=logging.INFO, format="[launch] %(message)s", stream=sys.stdout)
+    parser = argparse.ArgumentParser(prog="tether launch")
+    add_arguments(parser)
+    return run(parser.parse_args(argv))
+
+
+def _file_and_words(first: str, rest: list[str], env: dict[str, str]) -> tuple[Path, list[str]]:
+    """Tell `FILE …` from `PACKAGE FILE …` as `ros2 launch` does: by whether there is such a file."""
+    if Path(first).is_file():
+        return Path(first), rest
+    if not rest or ":=" in rest[0]:
+        raise LaunchFileError(
+            [Fault(first, 0, "there is no such file; to run a package's, give PACKAGE FILE")]
+        )
+    return ament.find_share_file(first, rest[0], env), rest[1:]
+
+
+def _show_arguments(path: Path, words: list[str]) -> int:
+    plan = read(path, parse_arguments(words))
+    out = sys.stdout
+    for argument in plan.arguments:
+        default = "must be given" if argument.default is None else f"default: {argument.default!r}"
+        choices = f"; one of {', '.join(argument.choices)}" if argument.choices else ""
+        out.write(f"{argument.name}: {argument.description or 'no description'} ({default}{choices})\n")
+    return 0
+
+
+def _show_commands(plan: LaunchPlan) -> int:
+    for process in plan.processes:
+        paths = [
+            p.path if isinstance(p, ParameterFile) else Path(f"<{p.name}: {p.value!r}>")
+            for p in process.parameters
+        ]
+        settings = " ".join(f"{name}={value}" for name, value in process.env.items())
+        sys.stdout.write(f"[{process.label}] {settings + ' ' if settings else ''}")
+        sys.stdout.write(" ".join(process.command(paths)) + "\n")
+    return 0
+
+
+def _launch(plan: LaunchPlan, log_dir: Path | None) -> int:
+    def show(line: Line) -> None:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()
+
+    runner = Runner(plan, log_dir=log_dir, sink=show)
+
+    def ask_stop(number: int, frame: FrameType | None) -> None:
+        runner.ask_stop()
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, ask_stop) for number in numbers}
+    try:
+        with runner:
+            outcome = runner.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if outcome.failure is None:
+        return 0
+    sys.stderr.write(f"tether launch: {outcome.failure}\n")
+    return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,340 @@
+"""Strict reader of launch XML: file and arguments in, LaunchPlan out.
+
+What a file means here is what it means to `ros2 launch` of Jazzy; what the two could read differently is
+refused. Scopes are launch's: one table of variables and one environment, which an included file shares and
+may change, and which only `<group>` puts back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tether.launch import ament, parameters, schema, substitution, xmltree
+from tether.launch.errors import Fault, LaunchFileError, PackageNotFoundError, SubstitutionError
+from tether.launch.model import Argument, LaunchPlan, Output, ParameterFile, ParameterValue, ProcessPlan
+from tether.launch.substitution import Scope, Template
+from tether.launch.xmltree import Element
+
+_NODE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# variables by which launch and launch_ros steer themselves
+_RESERVED = frozenset(
+    [
+        "ros_namespace",
+        "ros_remaps",
+        "global_params",
+        "emulate_tty",
+        "sigterm_timeout",
+        "sigkill_timeout",
+        "launch-prefix",
+        "launch-prefix-filter",
+    ]
+)
+_MAX_INCLUDE_DEPTH = 16
+
+
+def parse_arguments(words: Iterable[str]) -> dict[str, str]:
+    """Return `name:=value` words as a table, the last one winning; raise LaunchFileError on others."""
+    table: dict[str, str] = {}
+    faults = []
+    for word in words:
+        name, separator, value = word.partition(":=")
+        if name and separator and value:
+            table[name] = value
+        else:
+            faults.append(Fault("command line", 0, f"{word!r} is no argument; expected name:=value"))
+    if faults:
+        raise LaunchFileError(faults)
+    return table
+
+
+def read(file: str | Path, arguments: Mapping[str, str], env: Mapping[str, str] | None = None) -> LaunchPlan:
+    """Read a launch file and fill in `arguments`.
+
+    `env` (default: this process's) answers `$(env …)` and finds packages by AMENT_PREFIX_PATH.
+    Raises LaunchFileError with every fault found: unknown tags, attributes, substitutions, arguments that are
+    missing or not declared, packages, executables and parameter files that are not there.
+    """
+    path = Path(os.path.abspath(file))
+    reading = _Reading(dict(arguments), dict(os.environ if env is None else env))
+    reading.file(path, 0, arguments)
+    declared = {argument.name for argument in reading.declared}
+    for name in arguments:
+        if name not in declared:
+            known = ", ".join(sorted(declared)) or "none"
+            reading.faults.append(
+                Fault(str(path), 0, f"argument '{name}' is not declared; declared: {known}")
+            )
+    reading.check_names()
+    if reading.faults:
+        raise LaunchFileError(reading.faults)
+    return LaunchPlan(path, tuple(reading.declared), dict(reading.variables), tuple(reading.processes))
+
+
+@dataclass
+class _File:
+    """The file being read; `included` once it has included another."""
+
+    path: Path
+    depth: int
+    included: bool = False
+
+
+@dataclass
+class _Reading:
+    variables: dict[str, str]
+    env: dict[str, str]
+    set_env: dict[str, str] = field(default_factory=dict)
+    declared: list[Argument] = field(default_factory=list)
+    processes: list[ProcessPlan] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    def file(self, path: Path, depth: int, given: Mapping[str, str]) -> None:
+        """Read one file into this reading; `given` are the arguments handed to it by name."""
+        root = xmltree.load(path)
+        faults = schema.check(str(path), root)
+        if faults:
+            raise LaunchFileError([*self.faults, *faults])
+        self._declare(str(path), root)
+        for child in root.children:
+            if child.tag == "arg" and not {"default", "if", "unless"} & child.attributes.keys():
+                self._required(str(path), child, given)
+        self._actions(_File(path, depth), root.children)
+
+    def _required(self, file: str, element: Element, given: Mapping[str, str]) -> None:
+        # launch wants it from the include itself even where the including file has a variable of that name
+        name = element.attributes["name"]
+        if name not in given:
+            description = element.attributes.get("description", "no description")
+            message = f"argument '{name}' ({description}) must be given: {name}:=…"
+            raise LaunchFileError([*self.faults, Fault(file, element.line, message)])
+
+    def check_names(self) -> None:
+        """Refuse two nodes of one name: their parameters and services would be each other's."""
+        seen: dict[str, ProcessPlan] = {}
+        for process in self.processes:
+            name = process.qualified_name
+            if name is None:
+                continue
+            if name in seen:
+                message = (
+                    f"node '{name}' is started twice, first in line {seen[name].line} of {seen[name].file}"
+                )
+                self.faults.append(Fault(process.file, process.line, message))
+            seen.setdefault(name, process)
+
+    def _declare(self, file: str, element: Element) -> None:
+        for child in element.children:
+            if child.tag == "arg" and element.tag in ("launch", "group"):
+                name = child.attributes["name"]
+                choices = tuple(choice.attributes["value"] for choice in child.children)
+                default = child.attributes.get("default")
+                if choices and default is not None and "$(" not in default and default not in choices:
+                    message = (
+                        f"default '{default}' of argument '{child.attributes['name']}' is none of its choices"
+                    )
+                    self.faults.append(Fault(file, child.line, message))
+                description = child.attributes.get("description", "")
+                self.declared.append(Argument(name, default, description, choices, file, child.line))
+            elif child.tag == "group":
+                self._declare(file, child)
+
+    def _actions(self, file: _File, elements: Iterable[Element]) -> None:
+        actions = {
+            "arg": self._arg,
+            "let": self._let,
+            "set_env": self._set_env,
+            "group": self._group,
+            "include": self._include,
+            "node": self._node,
+        }
+        for element in elements:
+            try:
+                if self._wanted(file, element):
+                    actions[element.tag](file, element)
+            except (SubstitutionError, PackageNotFoundError) as error:
+                self.faults.append(Fault(str(file.path), element.line, str(error)))
+                if element.tag != "node":  # what follows would only fail for want of this one
+                    raise LaunchFileError(self.faults) from None
+
+    def _expand(self, file: _File, text: str) -> str:
+        return self._template(file, text).expand(self._scope(file))
+
+    def _template(self, file: _File, text: str) -> Template:
+        template = substitution.parse(text)
+        if file.included and "dirname" in template.names():
+            raise SubstitutionError(
+                "$(dirname) after an <include> is the included file's folder in some releases of launch and "
+                "this file's in others; put it into a <let> above the include"
+            )
+        return template
+
+    def _scope(self, file: _File) -> Scope:
+        return Scope(self.variables, self.env, file.path.parent)
+
+    def _wanted(self, file: _File, element: Element) -> bool:
+        if "if" in element.attributes:
+            return substitution.condition(self._expand(file, element.attributes["if"]))
+        if "unless" in element.attributes:
+            return not substitution.condition(self._expand(file, element.attributes["unless"]))
+        return True
+
+    def _arg(self, file: _File, element: Element) -> None:
+        name = _variable(element)
+        if name not in self.variables:
+            if "default" not in element.attributes:
+                description = element.attributes.get("description", "no description")
+                raise SubstitutionError(f"argument '{name}' ({description}) must be given: {name}:=…")
+            self.variables[name] = self._expand(file, element.attributes["default"])
+        choices = [choice.attributes["value"] for choice in element.children]
+        if choices and self.variables[name] not in choices:
+            raise SubstitutionError(
+                f"argument '{name}' is '{self.variables[name]}'; expected one of {', '.join(choices)}"
+            )
+
+    def _let(self, file: _File, element: Element) -> None:
+        self.variables[_variable(element)] = self._expand(file, element.attributes["value"])
+
+    def _set_env(self, file: _File, element: Element) -> None:
+        name, value = element.attributes["name"], self._expand(file, element.attributes["value"])
+        self.env[name] = self.set_env[name] = value
+
+    def _group(self, file: _File, element: Element) -> None:
+        before = dict(self.variables), dict(self.env), dict(self.set_env)
+        self._actions(file, element.children)
+        self.variables, self.env, self.set_env = before
+
+    def _include(self, file: _File, element: Element) -> None:
+        path = Path(os.path.abspath(self._expand(file, element.attributes["file"])))
+        given = {
+            child.attributes["name"]: self._expand(file, child.attributes["value"])
+            for child in element.children
+        }
+        if file.depth >= _MAX_INCLUDE_DEPTH:
+            raise SubstitutionError(f"includes are nested {file.depth} deep; does '{path}' include itself?")
+        if not path.is_file():
+            raise SubstitutionError(f"included file '{path}' does not exist")
+        file.included = True
+        self.variables.update(given)
+        first = len(self.declared)
+        self.file(path, file.depth + 1, given)
+        declared = {argument.name for argument in self.declared[first:]}
+        for child in element.children:
+            if child.attributes["name"] not in declared:
+                message = f"'{path}' declares no argument '{child.attributes['name']}'"
+                self.faults.append(Fault(str(file.path), child.line, message))
+
+    def _node(self, file: _File, element: Element) -> None:
+        def text(name: str) -> str | None:
+            value = element.attributes.get(name)
+            return None if value is None else self._expand(file, value)
+
+        package, executable = self._expand(file, element.attributes["pkg"]), text("exec") or ""
+        name = text("name")
+        if name is not None and not _NODE_NAME.fullmatch(name):
+            raise SubstitutionError(
+                f"node name '{name}' must be letters, digits and '_', not starting with a digit"
+            )
+        path = ament.find_executable(package, executable, self.env)
+        env = dict(self.set_env)
+        env.update(
+            (c.attributes["name"], self._expand(file, c.attributes["value"])) for c in _all(element, "env")
+        )
+        self.processes.append(
+            ProcessPlan(
+                label=name or executable,
+                package=package,
+                executable=executable,
+                path=path,
+                arguments=self._command_line(file, element.attributes.get("args")),
+                node_name=name,
+                namespace=_namespace(text("namespace")),
+                parameters=tuple(self._param(file, child) for child in _all(element, "param")),
+                remaps=tuple(
+                    (self._expand(file, c.attributes["from"]), self._expand(file, c.attributes["to"]))
+                    for c in _all(element, "remap")
+                ),
+                env=env,
+                output=_output(text("output")),
+                ends_launch=_on_exit(element.attributes.get("on_exit")),
+                stop_timeout_s=_seconds("sigterm_timeout", element),
+                kill_timeout_s=_seconds("sigkill_timeout", element),
+                file=str(file.path),
+                line=element.line,
+            )
+        )
+
+    def _command_line(self, file: _File, text: str | None) -> tuple[str, ...]:
+        """Split `args` at the spaces between its words; what a substitution yields stays one word."""
+        if text is None:
+            return ()
+        template = self._template(file, text)
+        texts = "".join(part for part in template.parts if isinstance(part, str))
+        if "'" in texts or '"' in texts or not text or text != text.strip():
+            raise SubstitutionError(
+                f"args {text!r}: quotes, empty text and space at either end are not supported"
+            )
+        return tuple(word.expand(self._scope(file)) for word in template.words())
+
+    def _param(self, file: _File, element: Element) -> ParameterFile | ParameterValue:
+        attributes = element.attributes
+        if "from" in attributes:
+            path = Path(self._expand(file, attributes["from"]))
+            if not path.is_file():
+                raise SubstitutionError(f"parameter file '{path}' (line {element.line}) does not exist")
+            return ParameterFile(path)
+        name = self._expand(file, attributes["name"])
+        text, kind = attributes["value"], attributes.get("type")
+        value = parameters.evaluate(name, text, self._template(file, text), kind, self._scope(file))
+        return ParameterValue(name, value)
+
+
+def _all(element: Element, tag: str) -> list[Element]:
+    return [child for child in element.children if child.tag == tag]
+
+
+def _variable(element: Element) -> str:
+    name = element.attributes["name"]
+    if name in _RESERVED:
+        raise SubstitutionError(f"'{name}' is a name launch gives a meaning of its own; take another")
+    return name
+
+
+def _namespace(text: str | None) -> str | None:
+    if text is None:
+        return None
+    absolute = text if text.startswith("/") else f"/{text}"
+    return absolute if absolute == "/" else absolute.rstrip("/")
+
+
+def _output(text: str | None) -> Output:
+    if text is None:
+        return Output.LOG
+    try:
+        return Output(text)
+    except ValueError:
+        expected = ", ".join(output.value for output in Output)
+        raise SubstitutionError(f"output '{text}' is not supported; expected {expected}") from None
+
+
+def _on_exit(text: str | None) -> bool:
+    if text not in (None, "shutdown"):
+        raise SubstitutionError(f"on_exit '{text}' is not supported; expected shutdown")
+    return text is not None
+
+
+def _seconds(name: str, element: Element) -> float | None:
+    """Read a plain number; launch itself cannot take a substitution here."""
+    text = element.attributes.get(name)
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0.0 <= seconds < float("inf"):
+        raise SubstitutionError(f"{name} '{text}' must be a plain number of seconds, 0 or more")
+    return seconds

@@ -1,0 +1,80 @@
+"""XML of launch files as a tree that remembers lines.
+
+Read by expat. A document type declaration is refused, and with it every entity of the file's own: launch
+files need none, and they are what entity bombs and outside reads are made of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.parsers import expat
+
+from tether.launch.errors import Fault, LaunchFileError
+
+
+@dataclass
+class Element:
+    """One tag: its attributes and children in file order; `line` is where its `<` stands."""
+
+    tag: str
+    attributes: dict[str, str]
+    line: int
+    children: list[Element] = field(default_factory=list)
+
+
+class _TreeBuilder:
+    def __init__(self, file: str) -> None:
+        self.root: Element | None = None
+        self._file = file
+        self._stack: list[Element] = []
+        self._parser = expat.ParserCreate()
+        self._parser.StartElementHandler = self._start
+        self._parser.EndElementHandler = self._end
+        self._parser.CharacterDataHandler = self._text
+        self._parser.StartDoctypeDeclHandler = self._doctype
+        self._parser.ProcessingInstructionHandler = self._instruction
+
+    def parse(self, data: bytes) -> Element:
+        try:
+            self._parser.Parse(data, True)
+        except expat.ExpatError as error:
+            raise self._fault(f"not well-formed XML: {expat.ErrorString(error.code)}", error.lineno) from None
+        if self.root is None:  # expat reports an empty document itself; this keeps the type honest
+            raise self._fault("the file holds no element")
+        return self.root
+
+    def _fault(self, message: str, line: int | None = None) -> LaunchFileError:
+        return LaunchFileError([Fault(self._file, line or self._parser.CurrentLineNumber, message)])
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        element = Element(tag, attributes, self._parser.CurrentLineNumber)
+        if self._stack:
+            self._stack[-1].children.append(element)
+        else:
+            self.root = element
+        self._stack.append(element)
+
+    def _end(self, tag: str) -> None:
+        self._stack.pop()
+
+    def _text(self, text: str) -> None:
+        if text.strip():
+            raise self._fault(
+                f"text {text.strip()!r} between tags; launch files hold tags and attributes only"
+            )
+
+    def _doctype(self, name: str, *_: object) -> None:
+        raise self._fault("a DOCTYPE is refused: launch files need no document type and no entities")
+
+    def _instruction(self, target: str, _: str) -> None:
+        raise self._fault(f"processing instruction '<?{target} …?>' is refused")
+
+
+def load(path: Path) -> Element:
+    """Return the root element of `path`; raise LaunchFileError with file and line."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise LaunchFileError([Fault(str(path), 0, f"cannot be read: {error.strerror}")]) from None
+    return _TreeBuilder(str(path)).parse(data)

@@ -1,8 +1,8 @@
-"""Second line of defence: stops the robot when gated commands stop, inside the world or driver, on its own clock.
+"""Second line of defence, inside world or driver: stops the robot when gated commands stop, on its own clock.
 
-Stands alone on purpose: it shares no code and no state with the supervisor, so that no fault of the one is a fault
-of both. The stop is controlled: joints brake along their last motion and then hold (an arm is never let go limp),
-the base brakes to standstill.
+Stands alone on purpose: it shares no code and no state with the supervisor, so that no fault of the one is a
+fault of both. The stop is controlled: joints brake along their last motion and then hold (an arm is never let go
+limp), the base brakes to standstill.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Watchdog:
         self._position, self._velocity, self._twist = [], [], [0.0, 0.0, 0.0]
 
     def feed(self, command: Command, now_ns: int) -> bool:
-        """Take a gated command that is about to be applied. False if it was refused (and so feeds nothing)."""
+        """Take a gated command that is about to be applied. False if it was refused and so feeds nothing."""
         self._see(now_ns)
         position, velocity = self._ordered(command)
         if position is None or velocity is None:
@@ -104,14 +104,14 @@ class Watchdog:
         return True
 
     def expired(self, now_ns: int) -> bool:
-        """True once no acceptable command has come for longer than the timeout, or the clock ran backwards."""
+        """True once no acceptable command came for longer than the timeout, or the clock ran backwards."""
         self._see(now_ns)
         if self._last is None:
             return False
         return self._clock_broken or now_ns - self._fed_ns > self._limits.timeout_ns
 
     def stop_command(self, now_ns: int) -> Command:
-        """The next tick of the controlled stop. Call once a tick while expired; needs a command fed before."""
+        """The next tick of the controlled stop. Call once a tick while expired; needs an earlier command."""
         if self._last is None:
             fault = Fault("watchdog", "no command yet", "a command fed before a stop")
             raise InvalidInputError("stop_command", [fault], "call it only while expired() is True")

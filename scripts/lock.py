@@ -1,0 +1,160 @@
+"""Write requirements/*.txt: the exact versions that `make setup` installs, for every supported Python.
+
+For maintainers, after pyproject.toml or a requirements/*.in has changed; needs Python 3.11 or newer and the network:
+
+    python3.11 scripts/lock.py                  # finds python3.10 … python3.13 on PATH or under ~/.pyenv
+    python3.11 scripts/lock.py --python 3.12=/usr/bin/python3.12
+
+Versions are resolved for 3.11 first and tried on the others, so that NumPy and MuJoCo differ between Pythons only
+where no common release exists: the same seed should give the same episode on all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "requirements"
+PYTHONS = ("3.11", "3.12", "3.13", "3.10")
+Pins = dict[str, str]
+
+
+class LockError(RuntimeError):
+    """A Python is missing or pip found no set of versions that fits."""
+
+
+def canonical(name: str) -> str:
+    """Project name in the spelling of PEP 503."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def read_in(path: Path) -> list[str]:
+    """Requirement lines of an .in file without comments."""
+    lines = (line.split("#")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line]
+
+
+def wanted(pyproject: Path) -> dict[str, list[str]]:
+    """Lock name → its requirements; later locks hold only what earlier ones lack."""
+    import tomllib
+
+    project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    return {
+        "colcon": read_in(FOLDER / "colcon.in"),
+        "ros": read_in(FOLDER / "ros.in"),
+        "sim": project["dependencies"] + extras["sim"],
+        "dev": extras["dev"],
+    }
+
+
+def find_python(version: str, given: dict[str, str]) -> str:
+    """Path of an interpreter of this version."""
+    found = given.get(version) or shutil.which(f"python{version}")
+    pyenv = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    if pyenv and version not in given:
+        found = str(pyenv[-1])
+    if not found:
+        raise LockError(f"no python{version} found; name one with --python {version}=/path/to/python{version}")
+    return found
+
+
+def resolve(python: str, requirements: list[str], constraints: Pins, *, hard: bool) -> Pins | None:
+    """Versions pip would install; None when `hard` constraints leave no solution."""
+    with tempfile.TemporaryDirectory() as folder:
+        wish, limit, report = (Path(folder) / name for name in ("wish.txt", "limit.txt", "report.json"))
+        wish.write_text("\n".join(requirements), encoding="utf-8")
+        limit.write_text("\n".join(f"{n}=={v}" for n, v in constraints.items()), encoding="utf-8")
+        command = [python, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed", "--report", str(report)]
+        command += ["--only-binary", ":all:", "--no-binary", "empy", "-r", str(wish), "-c", str(limit)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            if hard:
+                return None
+            raise LockError(f"{python} finds no fitting versions:\n{done.stderr}")
+        installs = json.loads(report.read_text(encoding="utf-8"))["install"]
+    return {canonical(i["metadata"]["name"]): i["metadata"]["version"] for i in installs}
+
+
+def resolve_all(python: str, groups: dict[str, list[str]], base: Pins) -> Pins:
+    """All groups together for one Python, keeping `base` versions wherever they exist for it."""
+    requirements = [line for lines in groups.values() for line in lines]
+    kept = resolve(python, requirements, base, hard=True)
+    if kept is not None:
+        return kept
+    loose = resolve(python, requirements, {}, hard=False)
+    assert loose is not None
+    return loose
+
+
+def split(python: str, groups: dict[str, list[str]], pins: Pins) -> dict[str, Pins]:
+    """Each package once, in the first group whose closure has it."""
+    out: dict[str, Pins] = {}
+    seen: set[str] = set()
+    for name, lines in groups.items():
+        closure = resolve(python, lines, pins, hard=False)
+        assert closure is not None
+        out[name] = {n: v for n, v in closure.items() if n not in seen}
+        seen |= closure.keys()
+    return out
+
+
+def merge(per_python: dict[str, Pins]) -> list[str]:
+    """Lock lines with `python_version` markers where versions differ between Pythons."""
+    lines: list[str] = []
+    for name in sorted({n for pins in per_python.values() for n in pins}):
+        by_version: dict[str, list[str]] = {}
+        for python, pins in per_python.items():
+            if name in pins:
+                by_version.setdefault(pins[name], []).append(python)
+        for version, pythons in sorted(by_version.items()):
+            if len(pythons) == len(per_python):
+                lines.append(f"{name}=={version}")
+                continue
+            ordered = sorted(pythons, key=lambda p: int(p.split(".")[1]))
+            marker = " or ".join(f'python_version == "{p}"' for p in ordered)
+            lines.append(f"{name}=={version} ; {marker}")
+    return lines
+
+
+def write(name: str, lines: list[str]) -> None:
+    """One lock file with its heading."""
+    head = f"# Made by scripts/lock.py; change pyproject.toml or requirements/{name}.in and run it again.\n"
+    (FOLDER / f"{name}.txt").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main() -> int:
+    """Resolve for every Python and write the locks."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", action="append", default=[], metavar="X.Y=PATH", help="interpreter to use")
+    given = dict(item.split("=", 1) for item in parser.parse_args().python)
+    groups = wanted(ROOT / "pyproject.toml")
+    base: Pins = {}
+    locks: dict[str, dict[str, Pins]] = {}
+    for version in PYTHONS:
+        python = find_python(version, given)
+        print(f"{version}: {python}", flush=True)
+        pins = resolve_all(python, groups, base)
+        base = base or pins
+        locks[version] = split(python, groups, pins)
+        if version == "3.12":
+            # Jazzy's own message modules are compiled against NumPy 1 and refuse NumPy 2.
+            system = {"sim": [*groups["sim"], "numpy<2"]}
+            write("sim-system-ros", merge({version: split(python, system, {n: v for n, v in pins.items() if n != "numpy"})["sim"]}))
+    for name in groups:
+        write(name, merge({version: locks[version][name] for version in PYTHONS}))
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except LockError as error:
+        sys.exit(f"lock: {error}")

@@ -1,0 +1,74 @@
+"""Steps that fill the virtual environment with Python packages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+from setup_steps.core import Context, SetupError, digest, digest_files, say
+
+HERE = Path(__file__).resolve().parent
+
+
+def locks(ctx: Context) -> list[Path]:
+    """Lock files of everything that running Tether needs."""
+    names = ["colcon", "ros", "sim"] if ctx.ros_prefix is None else ["colcon", "sim-system-ros"]
+    return [ctx.root / "requirements" / f"{name}.txt" for name in names]
+
+
+def install_wheels(ctx: Context) -> None:
+    """Pinned run-time and build packages."""
+    install_locks(ctx, "wheels", locks(ctx), "ROS 2, simulation and build tools")
+
+
+def install_dev(ctx: Context) -> None:
+    """Pinned test, lint and type-checking tools."""
+    install_locks(ctx, "dev", [ctx.root / "requirements" / "dev.txt"], "test and lint tools")
+
+
+def install_locks(ctx: Context, step: str, files: list[Path], what: str) -> None:
+    """Install lock files with pip; first mends what an interrupted pip left half written."""
+    if ctx.stamped(step, digest(f"{step}-1", ctx.keys["venv"], digest_files(ctx.root, files))):
+        return
+    ctx.unstamp(step)
+    ctx.unstamp("cmake-paths")  # pip may bring back the wheels' own files
+    mend(ctx)
+    say(f"installing {what} from {', '.join(f.name for f in files)}")
+    running = ctx.state / "pip.running"
+    running.touch()
+    arguments = [word for file in files for word in ("-r", str(file))]
+    pip(ctx, step, ["install", "--no-deps", "--only-binary", ":all:", "--no-binary", "empy", *arguments])
+    running.unlink()
+    ctx.stamp(step)
+
+
+def pip(ctx: Context, step: str, arguments: list[str]) -> None:
+    """Run the venv's pip without asking anything."""
+    head = [ctx.python, "-m", "pip", "--no-input", "--disable-pip-version-check"]
+    ctx.run(f"pip-{step}", [*head, *arguments])
+
+
+def mend(ctx: Context) -> None:
+    """Reinstall packages that a killed pip left incomplete; pip itself would take them for installed."""
+    running = ctx.state / "pip.running"
+    if not running.exists():
+        return
+    done = subprocess.run(
+        [str(ctx.python), str(HERE / "broken_packages.py")], env=ctx.child_env(), capture_output=True, text=True
+    )
+    if done.returncode != 0:
+        raise SetupError(f"cannot look for half-installed packages:\n{done.stderr[-1500:]}\n  fix: make clean setup")
+    removed = json.loads(done.stdout)
+    say(f"an earlier install was interrupted; {len(removed)} incomplete packages are installed again {removed or ''}")
+    running.unlink()
+
+
+def install_core(ctx: Context) -> None:
+    """The core library and the `tether` command, from where the sources lie."""
+    project = ctx.root / "pyproject.toml"
+    if ctx.stamped("tether", digest("tether-1", ctx.keys["wheels"], str(ctx.root), digest_files(ctx.root, [project]))):
+        return
+    say("installing tether (editable)")
+    pip(ctx, "tether", ["install", "--no-deps", "--no-build-isolation", "-e", str(ctx.root)])
+    ctx.stamp("tether")

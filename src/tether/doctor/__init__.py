@@ -1,0 +1,1 @@
+"""`tether doctor`: looks at the machine before the robot does, and says what to fix."""

@@ -208,6 +208,7 @@ def test_all_schema_faults_are_reported_together_with_their_lines(prefix):
         ("$(env TETHER_TEST_UNSET)", "the environment has no TETHER_TEST_UNSET"),
         ("$(find-pkg-share no_such_package)", "package 'no_such_package' not found"),
         ("a\\\\b", "backslash"),
+        ("$(equals '' $(env TETHER_TEST_UNSET ''))", "never true"),
         ("$(not maybe)", "not a truth value"),
     ],
 )

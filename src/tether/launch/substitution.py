@@ -215,6 +215,8 @@ def _check(call: Call) -> None:
     if not least <= len(call.arguments) <= most:
         expected = str(least) if least == most else f"{least} to {most}"
         raise SubstitutionError(f"$({call.name} …) takes {expected} arguments, got {len(call.arguments)}")
+    if call.name == "equals" and any(argument.parts in ((), ("",)) for argument in call.arguments):
+        raise SubstitutionError("$(equals …) with '' is never true in launch 3.4; compare with a word")
 
 
 def _call(call: Call, scope: Scope) -> str:

@@ -1,12 +1,12 @@
 """Write requirements/*.txt: the exact versions that `make setup` installs, for every supported Python.
 
-For maintainers, after pyproject.toml or a requirements/*.in has changed; needs Python 3.11 or newer and the network:
+For maintainers, after pyproject.toml or a requirements/*.in has changed; needs Python 3.11 and the network:
 
     python3.11 scripts/lock.py                  # finds python3.10 … python3.13 on PATH or under ~/.pyenv
     python3.11 scripts/lock.py --python 3.12=/usr/bin/python3.12
 
-Versions are resolved for 3.11 first and tried on the others, so that NumPy and MuJoCo differ between Pythons only
-where no common release exists: the same seed should give the same episode on all of them.
+Versions are resolved for 3.11 first and tried on the others, so that NumPy and MuJoCo differ between Pythons
+only where no common release exists: the same seed should give the same episode on all of them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def find_python(version: str, given: dict[str, str]) -> str:
     if pyenv and version not in given:
         found = str(pyenv[-1])
     if not found:
-        raise LockError(f"no python{version} found; name one with --python {version}=/path/to/python{version}")
+        raise LockError(
+            f"no python{version} found; name one with --python {version}=/path/to/python{version}"
+        )
     return found
 
 
@@ -72,7 +74,17 @@ def resolve(python: str, requirements: list[str], constraints: Pins, *, hard: bo
         wish, limit, report = (Path(folder) / name for name in ("wish.txt", "limit.txt", "report.json"))
         wish.write_text("\n".join(requirements), encoding="utf-8")
         limit.write_text("\n".join(f"{n}=={v}" for n, v in constraints.items()), encoding="utf-8")
-        command = [python, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed", "--report", str(report)]
+        command = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--dry-run",
+            "--ignore-installed",
+            "--report",
+            str(report),
+        ]
         command += ["--only-binary", ":all:", "--no-binary", "empy", "-r", str(wish), "-c", str(limit)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
@@ -126,14 +138,18 @@ def merge(per_python: dict[str, Pins]) -> list[str]:
 
 def write(name: str, lines: list[str]) -> None:
     """One lock file with its heading."""
-    head = f"# Made by scripts/lock.py; change pyproject.toml or requirements/{name}.in and run it again.\n"
+    head = "# Made by scripts/lock.py; change pyproject.toml or requirements/*.in and run it again.\n"
     (FOLDER / f"{name}.txt").write_text(head + "\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> int:
     """Resolve for every Python and write the locks."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--python", action="append", default=[], metavar="X.Y=PATH", help="interpreter to use")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--python", action="append", default=[], metavar="X.Y=PATH", help="interpreter to use"
+    )
     given = dict(item.split("=", 1) for item in parser.parse_args().python)
     groups = wanted(ROOT / "pyproject.toml")
     base: Pins = {}
@@ -147,7 +163,12 @@ def main() -> int:
         if version == "3.12":
             # Jazzy's own message modules are compiled against NumPy 1 and refuse NumPy 2.
             system = {"sim": [*groups["sim"], "numpy<2"]}
-            write("sim-system-ros", merge({version: split(python, system, {n: v for n, v in pins.items() if n != "numpy"})["sim"]}))
+            write(
+                "sim-system-ros",
+                merge(
+                    {version: split(python, system, {n: v for n, v in pins.items() if n != "numpy"})["sim"]}
+                ),
+            )
     for name in groups:
         write(name, merge({version: locks[version][name] for version in PYTHONS}))
     return 0

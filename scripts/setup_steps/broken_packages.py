@@ -1,7 +1,7 @@
-"""Remove the metadata of incompletely installed packages, so that pip installs them again; prints their names.
+"""Forget incompletely installed packages, so that pip installs them again; print their names.
 
-Run by the venv's Python. pip writes RECORD last: a package without it, or lacking a file that it lists, or with one
-of another size, was interrupted.
+Run by the venv's Python. pip writes RECORD last: a package without it, or lacking a file that it lists, or
+with one of another size, was interrupted.
 """
 
 from __future__ import annotations

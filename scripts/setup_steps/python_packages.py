@@ -55,19 +55,27 @@ def mend(ctx: Context) -> None:
     if not running.exists():
         return
     done = subprocess.run(
-        [str(ctx.python), str(HERE / "broken_packages.py")], env=ctx.child_env(), capture_output=True, text=True
+        [str(ctx.python), str(HERE / "broken_packages.py")],
+        env=ctx.child_env(),
+        capture_output=True,
+        text=True,
     )
     if done.returncode != 0:
-        raise SetupError(f"cannot look for half-installed packages:\n{done.stderr[-1500:]}\n  fix: make clean setup")
+        raise SetupError(
+            f"cannot look for half-installed packages:\n{done.stderr[-1500:]}\n  fix: make clean setup"
+        )
     removed = json.loads(done.stdout)
-    say(f"an earlier install was interrupted; {len(removed)} incomplete packages are installed again {removed or ''}")
+    names = f": {' '.join(removed)}" if removed else ""
+    say(f"an earlier install was interrupted; {len(removed)} incomplete packages are installed again{names}")
     running.unlink()
 
 
 def install_core(ctx: Context) -> None:
     """The core library and the `tether` command, from where the sources lie."""
     project = ctx.root / "pyproject.toml"
-    if ctx.stamped("tether", digest("tether-1", ctx.keys["wheels"], str(ctx.root), digest_files(ctx.root, [project]))):
+    if ctx.stamped(
+        "tether", digest("tether-1", ctx.keys["wheels"], str(ctx.root), digest_files(ctx.root, [project]))
+    ):
         return
     say("installing tether (editable)")
     pip(ctx, "tether", ["install", "--no-deps", "--no-build-isolation", "-e", str(ctx.root)])

@@ -1,4 +1,4 @@
-"""ROS 2 steps: which ROS, the wheels' CMake files, the start-up hook, messages and node packages of ros2_ws."""
+"""ROS 2 steps: which ROS, the wheels' CMake files, the start-up hook, messages and nodes of ros2_ws."""
 
 from __future__ import annotations
 
@@ -15,12 +15,21 @@ from setup_steps.core import Context, SetupError, digest, digest_files, say, wri
 
 HERE = Path(__file__).resolve().parent
 DISTRO = "jazzy"
-PATH_LISTS = ("AMENT_PREFIX_PATH", "CMAKE_PREFIX_PATH", "LD_LIBRARY_PATH", "PATH", "PYTHONPATH", "COLCON_PREFIX_PATH")
+PATH_LISTS = (
+    "AMENT_PREFIX_PATH",
+    "CMAKE_PREFIX_PATH",
+    "LD_LIBRARY_PATH",
+    "PATH",
+    "PYTHONPATH",
+    "COLCON_PREFIX_PATH",
+)
 PLAIN = ("ROS_DISTRO", "ROS_VERSION", "ROS_PYTHON_VERSION")
 HOOK = "_tether_env"
 # Folders that the machine which built the wheels had; CMake refuses include folders that do not exist.
 BUILDER_PYTHON = re.compile(r'[^";\s]*/cp3\d+-cp3\d+/include/python3\.\d+')
-BUILDER_NUMPY = re.compile(r'[^";\s]*/cp3\d+-cp3\d+/lib/python3\.\d+/site-packages/numpy/(?:_core|core)/include')
+BUILDER_NUMPY = re.compile(
+    r'[^";\s]*/cp3\d+-cp3\d+/lib/python3\.\d+/site-packages/numpy/(?:_core|core)/include'
+)
 
 
 def installed_ros(environ: dict[str, str]) -> Path | None:
@@ -30,9 +39,13 @@ def installed_ros(environ: dict[str, str]) -> Path | None:
         return None
     if asked:
         if not (Path(asked) / "setup.bash").is_file():
-            raise SetupError(f"TETHER_ROS names no ROS 2 installation: got '{asked}', expected 'wheels' or a folder with setup.bash")
+            raise SetupError(
+                f"TETHER_ROS names no ROS 2: got '{asked}', expected 'wheels' or a folder with setup.bash"
+            )
         return Path(asked)
-    sourced = environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if environ.get("ROS_DISTRO") == DISTRO else []
+    sourced = (
+        environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if environ.get("ROS_DISTRO") == DISTRO else []
+    )
     for prefix in [*map(Path, filter(None, sourced)), Path("/opt/ros") / DISTRO]:
         if (prefix / "setup.bash").is_file() and python_of(prefix) is not None:
             return prefix
@@ -49,12 +62,16 @@ def sourced_environment(prefix: Path) -> dict[str, list[str] | str]:
     """What sourcing this ROS's setup.bash sets in an empty shell: path lists as lists, the rest as text."""
     base = {"PATH": os.defpath, "HOME": os.environ.get("HOME", "/")}
     script = 'set -e; . "$1/setup.bash" >&2; env -0'
-    done = subprocess.run(["bash", "--norc", "-c", script, "bash", str(prefix)], env=base, capture_output=True, text=True)
+    done = subprocess.run(
+        ["bash", "--norc", "-c", script, "bash", str(prefix)], env=base, capture_output=True, text=True
+    )
     if done.returncode != 0:
         raise SetupError(f"sourcing {prefix}/setup.bash failed:\n{done.stderr[-1000:]}")
     env = dict(line.split("=", 1) for line in done.stdout.split("\0") if "=" in line)
     usual = os.defpath.split(os.pathsep)
-    out: dict[str, list[str] | str] = {n: [e for e in env[n].split(os.pathsep) if e and e not in usual] for n in PATH_LISTS if n in env}
+    out: dict[str, list[str] | str] = {
+        n: [e for e in env[n].split(os.pathsep) if e and e not in usual] for n in PATH_LISTS if n in env
+    }
     out.update({n: env[n] for n in PLAIN if n in env})
     return out
 
@@ -64,7 +81,9 @@ def fix_cmake_paths(ctx: Context) -> None:
     if ctx.ros_prefix is not None or ctx.stamped("cmake-paths", digest("cmake-1", ctx.keys["wheels"])):
         return
     ask = "import sysconfig, numpy; print(sysconfig.get_path('include')); print(numpy.get_include())"
-    done = subprocess.run([str(ctx.python), "-c", ask], env=ctx.child_env(), capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [str(ctx.python), "-c", ask], env=ctx.child_env(), capture_output=True, text=True, check=True
+    )
     python_include, numpy_include = done.stdout.splitlines()
     changed = 0
     for path in sorted((ctx.venv / "share").glob("*/cmake/*.cmake")):
@@ -112,7 +131,9 @@ class RosPackage:
         return [
             p
             for p in self.folder.rglob("*")
-            if p.is_file() and "__pycache__" not in p.parts and not any(d.endswith(".egg-info") for d in p.parts)
+            if p.is_file()
+            and "__pycache__" not in p.parts
+            and not any(d.endswith(".egg-info") for d in p.parts)
         ]
 
 
@@ -126,7 +147,10 @@ def ros_packages(src: Path) -> list[RosPackage]:
             raise SetupError(f"{manifest}: not well-formed XML: {error}") from None
         name, build_type = tree.findtext("name"), tree.findtext("export/build_type")
         if not name or build_type not in ("ament_cmake", "ament_python"):
-            raise SetupError(f"{manifest}: expected <name> and <build_type> ament_cmake or ament_python, got {name!r} and {build_type!r}")
+            raise SetupError(
+                f"{manifest}: expected <name> and <build_type> ament_cmake or ament_python, "
+                f"got {name!r} and {build_type!r}"
+            )
         found.append(RosPackage(name.strip(), build_type, manifest.parent))
     return found
 
@@ -135,7 +159,9 @@ def build_interfaces(ctx: Context) -> bool:
     """colcon build of the ament_cmake packages, merged into the venv; True when something was built."""
     packages = [p for p in ros_packages(ctx.root / "ros2_ws" / "src") if p.build_type == "ament_cmake"]
     sources = digest_files(ctx.root, [f for p in packages for f in p.files()])
-    if not packages or ctx.stamped("interfaces", digest("interfaces-1", sources, ctx.keys["wheels"], str(ctx.venv))):
+    if not packages or ctx.stamped(
+        "interfaces", digest("interfaces-1", sources, ctx.keys["wheels"], str(ctx.venv))
+    ):
         return False
     from setup_steps.system import need_compilers
 
@@ -171,7 +197,11 @@ def build_env(ctx: Context) -> dict[str, str]:
     prefixes = [str(ctx.venv)]
     if ctx.ros_prefix is not None:
         for name, value in sourced_environment(ctx.ros_prefix).items():
-            env[name] = os.pathsep.join([*value, *filter(None, [env.get(name)])]) if isinstance(value, list) else value
+            env[name] = (
+                os.pathsep.join([*value, *filter(None, [env.get(name)])])
+                if isinstance(value, list)
+                else value
+            )
         prefixes.append(str(ctx.ros_prefix))
         env["PATH"] = f"{ctx.venv / 'bin'}:{env['PATH']}"
     env["AMENT_PREFIX_PATH"] = env["CMAKE_PREFIX_PATH"] = os.pathsep.join(prefixes)
@@ -185,22 +215,27 @@ def colcon_command(ctx: Context, names: list[str]) -> list[str | Path]:
         ctx.python, "-m", "colcon", "--log-base", workspace / "log", "build",
         "--base-paths", workspace / "src", "--packages-select", *names,
         "--build-base", workspace / "build", "--install-base", ctx.venv, "--merge-install",
-        "--cmake-args", "-G", "Ninja", "-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Release", f"-DPython3_EXECUTABLE={ctx.python}",
+        "--cmake-args", "-G", "Ninja", "-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Release",
+        f"-DPython3_EXECUTABLE={ctx.python}",
     ]  # fmt: skip
 
 
 def link_nodes(ctx: Context) -> None:
     """Make the ament_python packages importable, launchable and findable from where they lie.
 
-    An editable `colcon build --symlink-install` would need setuptools' abandoned `develop`, and `pip install -e`
-    leaves data files out. So each setup.py is asked what it would install, and links are laid to the sources: edits
-    to a node, a launch file or a configuration act at once.
+    `colcon build --symlink-install` needs setuptools' abandoned `develop`, and `pip install -e` leaves data
+    files out. So each setup.py is asked what it would install, and links are laid to the sources: edits to a
+    node, a launch file or a configuration act at once.
     """
     packages = [p for p in ros_packages(ctx.root / "ros2_ws" / "src") if p.build_type == "ament_python"]
     names = [str(f.relative_to(ctx.root)) for p in packages for f in p.files()]
     heads = [f for p in packages for f in p.files() if f.name in ("setup.py", "setup.cfg", "package.xml")]
-    outside = [f"{d}/{f.name}" for d in ("launch", "config", "urdf") for f in sorted((ctx.root / d).glob("**/*"))]
-    key = digest("nodes-1", digest_files(ctx.root, heads), *sorted(names), *outside, str(ctx.venv), ctx.keys["wheels"])
+    outside = [
+        f"{d}/{f.name}" for d in ("launch", "config", "urdf") for f in sorted((ctx.root / d).glob("**/*"))
+    ]
+    key = digest(
+        "nodes-1", digest_files(ctx.root, heads), *sorted(names), *outside, str(ctx.venv), ctx.keys["wheels"]
+    )
     if ctx.stamped("nodes", key):
         return
     ctx.unstamp("nodes")
@@ -210,7 +245,9 @@ def link_nodes(ctx: Context) -> None:
     for package in packages:
         facts = ask_setup_py(ctx, package)
         imports.append(str(package.folder / facts["package_dir"].get("", ".")))
-        laid += link_data(ctx, package, facts["data_files"]) + write_executables(ctx, package, facts["console_scripts"])
+        laid += link_data(ctx, package, facts["data_files"]) + write_executables(
+            ctx, package, facts["console_scripts"]
+        )
     pth = ctx.site_packages() / "_tether_nodes.pth"
     write_atomic(pth, "\n".join(os.path.normpath(p) for p in imports) + "\n")
     write_atomic(ctx.state / "nodes.laid", "".join(f"{p}\n" for p in laid))
@@ -256,7 +293,9 @@ def write_executables(ctx: Context, package: RosPackage, scripts: list[str]) -> 
     for script in scripts:
         match = re.fullmatch(r"\s*([\w.-]+)\s*=\s*([\w.]+)\s*:\s*(\w+)\s*", script)
         if match is None:
-            raise SetupError(f"{package.folder}/setup.py: console script '{script}' is not 'name = module:function'")
+            raise SetupError(
+                f"{package.folder}/setup.py: console script '{script}' is not 'name = module:function'"
+            )
         name, module, function = match.groups()
         target = ctx.venv / "lib" / package.name / name
         text = f"#!{ctx.python}\nimport sys\n\nfrom {module} import {function}\n\nsys.exit({function}())\n"
@@ -270,7 +309,9 @@ def prove(ctx: Context) -> None:
     """Every part can be imported by the venv's Python as a user will start it."""
     packages = ros_packages(ctx.root / "ros2_ws" / "src")
     modules = ["rclpy", "tether", *(p.name for p in packages if p.build_type == "ament_cmake")]
-    if ctx.stamped("proof", digest(*modules, *(ctx.keys[k] for k in ("hook", "interfaces", "nodes", "wheels", "tether")))):
+    if ctx.stamped(
+        "proof", digest(*modules, *(ctx.keys[k] for k in ("hook", "interfaces", "nodes", "wheels", "tether")))
+    ):
         return
     check = f"import {', '.join(modules)}; rclpy.init(); rclpy.shutdown()"
     env = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}

@@ -34,7 +34,7 @@ def privilege() -> list[str] | None:
 
 
 def apt_install(ctx: Context, name: str, packages: Sequence[str]) -> bool:
-    """Install system packages where root or password-free sudo allow it; False where not, or where apt fails."""
+    """Install system packages where root or password-free sudo allow it; False where it did not happen."""
     root = privilege()
     if root is None:
         return False
@@ -87,7 +87,9 @@ def usable(ctx: Context) -> bool:
         return False
     # The scripts of a moved venv still name the old place.
     pip = ctx.venv / "bin" / "pip"
-    return not pip.exists() or str(ctx.venv) in pip.read_text(encoding="utf-8", errors="replace").splitlines()[0]
+    return (
+        not pip.exists() or str(ctx.venv) in pip.read_text(encoding="utf-8", errors="replace").splitlines()[0]
+    )
 
 
 def create(ctx: Context) -> None:
@@ -102,7 +104,7 @@ def create(ctx: Context) -> None:
         ctx.run("venv", [sys.executable, "-m", "virtualenv", *flags, ctx.venv], env=env)
     else:
         raise SetupError(
-            f"{sys.executable} can make no virtual environment: it has neither venv with ensurepip nor virtualenv.\n"
+            f"{sys.executable} cannot make a virtual environment: no venv with ensurepip, no virtualenv.\n"
             f"  fix: {apt_command(['python3-venv'])}\n"
             f"  or:  {sys.executable} -m pip install virtualenv"
         )
@@ -131,18 +133,23 @@ def need_compilers(ctx: Context) -> None:
     if apt_install(ctx, "compilers", missing) and header.is_file():
         return
     raise SetupError(
-        f"the ROS messages cannot be built: missing {' and '.join(missing)} (looked for c++ on PATH and for {header}).\n"
+        f"the ROS messages cannot be built: missing {' and '.join(missing)} "
+        f"(looked for c++ on PATH and for {header}).\n"
         f"  fix: {apt_command(missing)}"
     )
 
 
 def gl_backends(ctx: Context) -> list[str]:
     """Headless GL ways that can draw a picture here, best first."""
-    done = subprocess.run([str(ctx.python), "-m", GL_MODULE], env=ctx.child_env(), capture_output=True, text=True, timeout=180)
+    done = subprocess.run(
+        [str(ctx.python), "-m", GL_MODULE], env=ctx.child_env(), capture_output=True, text=True, timeout=180
+    )
     try:
         tried = json.loads(done.stdout)
     except ValueError:
-        raise SetupError(f"{GL_MODULE} gave no JSON (exit status {done.returncode}): {done.stderr.strip()[-500:]}") from None
+        raise SetupError(
+            f"{GL_MODULE} gave no JSON (exit status {done.returncode}): {done.stderr.strip()[-500:]}"
+        ) from None
     return [name for name, fault in tried.items() if fault is None]
 
 

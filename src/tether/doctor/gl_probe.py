@@ -33,7 +33,12 @@ def try_backend(backend: str, timeout_s: float = 60.0) -> str | None:
     env = {**os.environ, "MUJOCO_GL": backend, "PYOPENGL_PLATFORM": backend}
     try:
         done = subprocess.run(
-            [sys.executable, "-c", DRAW], env=env, capture_output=True, text=True, timeout=timeout_s, check=False
+            [sys.executable, "-c", DRAW],
+            env=env,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return f"no picture after {timeout_s:.0f} s"

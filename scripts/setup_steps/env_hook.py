@@ -2,7 +2,8 @@
 
 Set-up copies this file into site-packages as `_tether_env.py`, beside `_tether_env.pth` that imports it
 whenever the venv's Python starts, and `_tether_env.json` that says which ROS 2 this venv was made for. It
-sorts before `ros_wheels_bootstrapper.pth`, whose one re-exec (for LD_LIBRARY_PATH) then already sees the right variables.
+sorts before `ros_wheels_bootstrapper.pth`, whose one re-exec (for LD_LIBRARY_PATH) then sees the right
+variables.
 
 With wheels: this venv alone is searched; another ROS sourced in the shell would mix incompatible libraries.
 With an installed ROS 2: the variables its setup.bash sets come first, ours before them; where that changes

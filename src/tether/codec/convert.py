@@ -33,6 +33,8 @@ from tether.contracts import (
     TruthSample,
 )
 
+NO_DECISION = -1
+"""Decision id of a command that reached a world by standard messages, which do not carry it."""
 _EMPTY_F64 = np.zeros(0)
 _EMPTY_F32 = np.zeros(0, np.float32)
 _NO_REF = SampleRef(Stream.JOINTS, 0, 0)
@@ -383,11 +385,11 @@ def proposed_message(command: Command, episode: int, used: Iterable[SampleRef]) 
     )
 
 
-def command_from(msg: Any, stamp_ns: int | None = None) -> Command:
-    """The command in a tether_msgs/ProposedCommand or ExecutedCommand (whose stamp stands in its sample)."""
+def command_from(msg: Any) -> Command:
+    """The command in a tether_msgs/ProposedCommand."""
     return Command(
         int(msg.tick),
-        to_ns(msg.stamp) if stamp_ns is None else stamp_ns,
+        to_ns(msg.stamp),
         int(msg.decision_id),
         Source(msg.source),
         tuple(msg.joint_names),
@@ -404,8 +406,6 @@ def executed_message(executed: ExecutedCommand, episode: int) -> Any:
         ref_message(executed.ref),
         episode,
         command.tick,
-        command.decision_id,
-        command.source.value,
         list(command.joint_names),
         command.position,
         command.velocity,
@@ -417,7 +417,17 @@ def executed_message(executed: ExecutedCommand, episode: int) -> Any:
 def executed_from(msg: Any) -> ExecutedCommand:
     """From tether_msgs/ExecutedCommand."""
     ref = ref_from(msg.sample)
-    return ExecutedCommand(ref, command_from(msg, ref.stamp_ns), bool(msg.watchdog_stop))
+    command = Command(
+        int(msg.tick),
+        ref.stamp_ns,
+        NO_DECISION,
+        Source.GATE,
+        tuple(msg.joint_names),
+        _f64(msg.position),
+        _f64(msg.velocity),
+        _f64(msg.base_twist),
+    )
+    return ExecutedCommand(ref, command, bool(msg.watchdog_stop))
 
 
 def verdict_message(output: GateOutput, episode: int, used: Iterable[SampleRef]) -> Any:

@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tether.codec.convert import to_ns, to_time
+from tether.codec.convert import NO_DECISION, to_ns, to_time
 from tether.codec.store import message
 from tether.contracts import CameraModel, Command, ImageSample, ImuSample, JointSample, SampleRef, Source, Stream
+from tether.ingest.camera import CompressedImage, RawImage
+from tether.ingest.imu import ImuReading
 
 IMU_FRAME = "imu_link"
 BASE_FRAME = "base_link"
@@ -45,14 +47,17 @@ def imu_message(sample: ImuSample) -> Any:
     )
 
 
-def imu_fields(msg: Any) -> tuple[Any, Any, Any, float]:
-    """Gyro (3,), accel (3,), orientation x y z w (4,) and orientation_covariance[0] of a sensor_msgs/Imu."""
+def imu_reading(msg: Any) -> ImuReading:
+    """The fields of a sensor_msgs/Imu as ingest judges them."""
     w, a, q = msg.angular_velocity, msg.linear_acceleration, msg.orientation
-    return (
-        np.array([w.x, w.y, w.z]),
-        np.array([a.x, a.y, a.z]),
-        np.array([q.x, q.y, q.z, q.w]),
-        float(msg.orientation_covariance[0]),
+    return ImuReading(
+        stamp_ns=to_ns(msg.header.stamp),
+        angular_velocity=(w.x, w.y, w.z),
+        linear_acceleration=(a.x, a.y, a.z),
+        orientation_xyzw=(q.x, q.y, q.z, q.w),
+        angular_velocity_covariance=msg.angular_velocity_covariance.tolist(),
+        linear_acceleration_covariance=msg.linear_acceleration_covariance.tolist(),
+        orientation_covariance=msg.orientation_covariance.tolist(),
     )
 
 
@@ -81,6 +86,17 @@ def image_message(sample: ImageSample) -> Any:
         width * channels,
         np.ascontiguousarray(sample.rgb).reshape(-1),
     )
+
+
+def raw_image(msg: Any) -> RawImage:
+    """The fields of a sensor_msgs/Image as ingest judges them; the data is a view."""
+    stamp_ns = to_ns(msg.header.stamp)
+    return RawImage(stamp_ns, msg.encoding, msg.width, msg.height, msg.step, bool(msg.is_bigendian), msg.data)
+
+
+def compressed_image(msg: Any) -> CompressedImage:
+    """The fields of a sensor_msgs/CompressedImage as ingest judges them; the data is a view."""
+    return CompressedImage(to_ns(msg.header.stamp), msg.format, msg.data)
 
 
 def camera_info_message(camera: CameraModel, stamp_ns: int) -> Any:
@@ -128,14 +144,14 @@ def twist_message(command: Command) -> Any:
     return message("geometry_msgs/msg/TwistStamped")(header_message(command.stamp_ns, BASE_FRAME), twist)
 
 
-def gated_command(joint_command: Any, twist: Any, tick: int, decision_id: int, source: Source) -> Command:
+def gated_command(joint_command: Any, twist: Any, tick: int) -> Command:
     """The gated command out of the two standard messages that carry it."""
     t = twist.twist
     return Command(
         tick,
         to_ns(joint_command.header.stamp),
-        decision_id,
-        source,
+        NO_DECISION,
+        Source.GATE,
         tuple(joint_command.name),
         np.asarray(joint_command.position, np.float64),
         np.asarray(joint_command.velocity, np.float64),

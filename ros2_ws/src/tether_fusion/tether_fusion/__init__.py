@@ -1,0 +1,1 @@
+"""Node that makes one state of everything that has arrived"""

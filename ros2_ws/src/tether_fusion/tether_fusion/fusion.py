@@ -1,0 +1,114 @@
+"""Everything that has arrived in, one state per decision out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from tether.assembly import make_fusion_stage
+from tether.codec import convert, sensors
+from tether.contracts import DECISION_NS, ExecutedCommand, ImageFeature, ImuBatch, JointSample, Stream
+from tether.fusion.estimator import Arrivals
+from tether.lockstep import Needs, TickInputs
+from tether_ros import topics
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+IMU = "imu_batch"
+
+
+class FusionNode(StageNode):
+    """See `tether.fusion`."""
+
+    needs = Needs(
+        streams=frozenset({Stream.CAMERA, Stream.JOINTS, Stream.EXECUTED}), every_tick=frozenset({IMU})
+    )
+
+    def __init__(self) -> None:
+        super().__init__("fusion")
+        self._policy = self.param("policy", "classic", "policy whose state is made")
+        self._task = self.param("task", "pick", "name or file of the task")
+        self._profile = self.param("profile", "real", "name or file of the profile of the sensors")
+
+    def build(self) -> None:
+        """Make the stage, its inlets and outlets."""
+        self._stage = make_fusion_stage(self._policy, self._task, self._profile)
+        self._episode = self._decision = self._joint_count = 0
+        self._started = False
+        self._forget()
+        self._state = self.outlet(topics.FUSED_STATE)
+        self.world_inlets()
+        self.inlet(topics.IMU_BATCH, lambda msg: self._on_imu(convert.imu_batch_from(msg)))
+        self.inlet(topics.IMAGE_FEATURE, lambda msg: self._on_picture(convert.image_feature_from(msg)))
+        self.inlet(topics.JOINT_STATES, self._on_joints)
+        self.inlet(topics.EXECUTED, lambda msg: self._on_executed(convert.executed_from(msg)))
+
+    def start_live(self) -> None:
+        """Decide on a steady clock."""
+        self.every(DECISION_NS * 1e-9, self._decide_live)
+
+    def on_episode(self, start: Any) -> None:
+        """Forget the state."""
+        self._episode = int(start.episode)
+        self._decision = self._joint_count = 0
+        self._started = True
+        self._forget()
+        self._stage.reset(convert.skill_from(start.skill))
+
+    def on_tick(self, inputs: TickInputs) -> None:
+        """Keep what is due; at a decision make the state."""
+        self._imu.append(inputs.results[IMU])
+        self._pictures += [item for _, item in inputs.samples[Stream.CAMERA]]
+        self._joints += [sensors.joint_sample_from(item, ref.sequence) for ref, item in inputs.samples[Stream.JOINTS]]
+        self._executed += [item for _, item in inputs.samples[Stream.EXECUTED]]
+        if inputs.plan.decision_id is not None:
+            self._publish(inputs.plan.decision_id, inputs.plan.stamp_ns)
+
+    def _on_imu(self, batch: ImuBatch) -> None:
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_result(IMU, batch.episode, batch.tick, batch)
+        else:
+            self._imu.append(batch)
+
+    def _on_picture(self, feature: ImageFeature) -> None:
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_sample(Stream.CAMERA, feature.ref.stamp_ns, feature)
+        else:
+            self._pictures.append(feature)
+
+    def _on_joints(self, msg: Any) -> None:
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_sample(Stream.JOINTS, convert.to_ns(msg.header.stamp), msg)
+            return
+        self._joints.append(sensors.joint_sample_from(msg, self._joint_count))
+        self._joint_count += 1
+
+    def _on_executed(self, executed: ExecutedCommand) -> None:
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_sample(Stream.EXECUTED, executed.ref.stamp_ns, executed)
+        else:
+            self._executed.append(executed)
+
+    def _decide_live(self) -> None:
+        if self._started:
+            self._publish(self._decision, self.now_ns())
+            self._decision += 1
+
+    def _publish(self, decision_id: int, stamp_ns: int) -> None:
+        start_ns = time.monotonic_ns()
+        arrivals = Arrivals(self._imu, self._pictures, self._joints, self._executed)
+        self._forget()
+        state = self._stage.step(decision_id, stamp_ns, arrivals)
+        self._state.send(convert.fused_state_message(state, self._episode, time.monotonic_ns() - start_ns))
+
+    def _forget(self) -> None:
+        self._imu: list[ImuBatch] = []
+        self._pictures: list[ImageFeature] = []
+        self._joints: list[JointSample] = []
+        self._executed: list[ExecutedCommand] = []
+
+
+def main() -> None:
+    """Entry point."""
+    sys.exit(run([FusionNode]))

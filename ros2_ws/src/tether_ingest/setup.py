@@ -1,0 +1,25 @@
+from setuptools import find_packages, setup
+
+NAME = "tether_ingest"
+
+setup(
+    name=NAME,
+    version="0.1.0",
+    packages=find_packages(),
+    data_files=[
+        ("share/ament_index/resource_index/packages", [f"resource/{NAME}"]),
+        (f"share/{NAME}", ["package.xml"]),
+    ],
+    install_requires=["setuptools"],
+    zip_safe=True,
+    maintainer="Tether maintainers",
+    maintainer_email="maintainers@tether.invalid",
+    description="Nodes that judge what the sensors send",
+    license="Apache-2.0",
+    entry_points={
+        "console_scripts": [
+            "imu_ingest = tether_ingest.imu_ingest:main",
+            "camera_ingest = tether_ingest.camera_ingest:main",
+        ]
+    },
+)

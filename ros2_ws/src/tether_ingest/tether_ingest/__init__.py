@@ -1,0 +1,1 @@
+"""Nodes that judge what the sensors send"""

@@ -1,0 +1,95 @@
+"""sensor_msgs/Image or CompressedImage in, detections (and later tokens) of each picture out."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from tether.assembly import make_camera_ingest
+from tether.codec import convert, sensors
+from tether.contracts import CameraModel, SampleRef, Stream
+from tether.ingest.camera import CompressedImage, RawImage
+from tether.lockstep import Needs, TickInputs
+from tether_ros import topics
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+
+class CameraIngestNode(StageNode):
+    """See `tether.ingest.camera`."""
+
+    needs = Needs(streams=frozenset({Stream.CAMERA}))
+
+    def __init__(self) -> None:
+        super().__init__("camera_ingest")
+        self._policy = self.param("policy", "classic", "policy whose detector looks at the pictures")
+        self._compressed = self.param("compressed", False, "take sensor_msgs/CompressedImage instead of Image")
+
+    def build(self) -> None:
+        """Make the stage, its inlets and outlets."""
+        self._stage = make_camera_ingest(self._policy)
+        self._episode = self._received = 0
+        self._camera: CameraModel | None = None
+        self._infos: dict[int, CameraModel] = {}
+        self._images: dict[int, RawImage | CompressedImage] = {}
+        self._feature = self.outlet(topics.IMAGE_FEATURE)
+        self.world_inlets()
+        self.inlet(topics.CAMERA_INFO, self._on_info)
+        if self._compressed:
+            self.inlet(topics.COMPRESSED_IMAGE, self._taking(sensors.compressed_image))
+        else:
+            self.inlet(topics.IMAGE, self._taking(sensors.raw_image))
+
+    def on_episode(self, start: Any) -> None:
+        """Forget stamps; the intrinsics stay what they were."""
+        self._episode = int(start.episode)
+        self._received = 0
+        self._stage.reset()
+
+    def on_tick(self, inputs: TickInputs) -> None:
+        """Look at what is due."""
+        for ref, (image, camera) in inputs.samples[Stream.CAMERA]:
+            self._look(ref, image, camera, inputs.plan.stamp_ns)
+
+    def _on_info(self, msg: Any) -> None:
+        self._camera = sensors.camera_model_from(msg)
+        if self.mode is Mode.LOCKSTEP:
+            stamp_ns = convert.to_ns(msg.header.stamp)
+            self._infos[stamp_ns] = self._camera
+            self._pair(stamp_ns)
+
+    def _taking(self, parse: Callable[[Any], RawImage | CompressedImage]) -> Callable[[Any], None]:
+        def take(msg: Any) -> None:
+            image = parse(msg)
+            if self.mode is Mode.LOCKSTEP:
+                self._images[image.stamp_ns] = image
+                self._pair(image.stamp_ns)
+                return
+            ref = SampleRef(Stream.CAMERA, image.stamp_ns, self._received)
+            self._received += 1
+            self._look(ref, image, self._camera, self.now_ns())
+
+        return take
+
+    def _pair(self, stamp_ns: int) -> None:
+        """In lockstep a picture counts as arrived once its camera_info has, too."""
+        if stamp_ns in self._infos and stamp_ns in self._images:
+            item = (self._images.pop(stamp_ns), self._infos.pop(stamp_ns))
+            self.inbox().put_sample(Stream.CAMERA, stamp_ns, item)
+
+    def _look(self, ref: SampleRef, image: RawImage | CompressedImage, camera: CameraModel | None, now_ns: int) -> None:
+        start_ns = time.monotonic_ns()
+        result = self._stage.ingest(image, camera, now_ns, ref.sequence)
+        if result.jump is not None:
+            self.event(sensors.Severity.WARN, "clock_jump", f"camera: {result.jump}; buffers cleared")
+        if result.rejection is not None:
+            self.reject(Stream.CAMERA, result.rejection.reason.value, result.rejection.detail)
+        latency = {"decode": time.monotonic_ns() - start_ns}
+        self._feature.send(convert.image_feature_message(result.feature, self._episode, latency))
+
+
+def main() -> None:
+    """Entry point."""
+    sys.exit(run([CameraIngestNode]))

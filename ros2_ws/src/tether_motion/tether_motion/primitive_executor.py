@@ -1,0 +1,102 @@
+"""Decisions and proprioception in, a proposed command every tick out."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from tether.assembly import make_executor
+from tether.codec import convert, sensors
+from tether.contracts import TICK_NS, HybridAction, ImuBatch, JointSample, SampleRef, Stream
+from tether.lockstep import Needs, TickInputs, in_order
+from tether_ros import topics
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+DECISION = "decision"
+IMU = "imu_batch"
+
+
+class PrimitiveExecutorNode(StageNode):
+    """See `tether.motion`."""
+
+    needs = Needs(
+        streams=frozenset({Stream.JOINTS}), every_tick=frozenset({IMU}), at_decision=frozenset({DECISION})
+    )
+
+    def __init__(self) -> None:
+        super().__init__("primitive_executor")
+        self._profile = self.param("profile", "real", "name or file of the profile whose servo lag is compensated")
+
+    def build(self) -> None:
+        """Make the stage, its inlets and outlets."""
+        self._stage = make_executor(self._profile)
+        self._episode = self._tick = self._joint_count = 0
+        self._forget()
+        self._proposed = self.outlet(topics.PROPOSED)
+        self.world_inlets()
+        self.inlet(topics.JOINT_STATES, self._on_joints)
+        self.inlet(topics.IMU_BATCH, lambda msg: self._on_imu(convert.imu_batch_from(msg)))
+        self.inlet(topics.DECISION, self._on_decision)
+
+    def start_live(self) -> None:
+        """Tick on a steady clock."""
+        self.every(TICK_NS * 1e-9, self._tick_live)
+
+    def on_episode(self, start: Any) -> None:
+        """Forget the primitive that ran."""
+        self._episode = int(start.episode)
+        self._tick = self._joint_count = 0
+        self._forget()
+        self._stage.reset()
+
+    def on_tick(self, inputs: TickInputs) -> None:
+        """Run one tick of the primitive."""
+        self._joints = [sensors.joint_sample_from(m, ref.sequence) for ref, m in inputs.samples[Stream.JOINTS]]
+        self._imu = [inputs.results[IMU]]
+        if DECISION in inputs.results:
+            self._action = inputs.results[DECISION]
+        self._publish(inputs.plan.tick, inputs.plan.stamp_ns)
+
+    def _on_joints(self, msg: Any) -> None:
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_sample(Stream.JOINTS, convert.to_ns(msg.header.stamp), msg)
+            return
+        self._joints.append(sensors.joint_sample_from(msg, self._joint_count))
+        self._joint_count += 1
+
+    def _on_imu(self, batch: ImuBatch) -> None:
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_result(IMU, batch.episode, batch.tick, batch)
+        else:
+            self._imu.append(batch)
+
+    def _on_decision(self, msg: Any) -> None:
+        action = convert.action_from(msg.action)
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_result(DECISION, int(msg.action.episode), action.decision_id, action)
+        elif int(msg.action.episode) == self._episode:
+            self._action = action
+
+    def _tick_live(self) -> None:
+        if self._action is not None:
+            self._publish(self._tick, self.now_ns())
+            self._tick += 1
+
+    def _publish(self, tick: int, stamp_ns: int) -> None:
+        assert self._action is not None
+        imu = [sample for batch in self._imu for sample in batch.samples]
+        command = self._stage.tick(tick, stamp_ns, self._joints, imu, self._action)
+        refs: list[SampleRef] = [j.ref for j in self._joints] + [s.ref for s in imu]
+        self._joints, self._imu = [], []
+        self._proposed.send(convert.proposed_message(command, self._episode, in_order(refs)))
+
+    def _forget(self) -> None:
+        self._joints: list[JointSample] = []
+        self._imu: list[ImuBatch] = []
+        self._action: HybridAction | None = None
+
+
+def main() -> None:
+    """Entry point."""
+    sys.exit(run([PrimitiveExecutorNode]))

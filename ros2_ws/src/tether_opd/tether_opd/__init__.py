@@ -1,0 +1,1 @@
+"""Node of the online policy distillation bridge"""

@@ -1,0 +1,1 @@
+"""Node that chooses the hybrid action"""

@@ -1,0 +1,86 @@
+"""Fused state in, the policy's hybrid action out. An oracle also takes the world's truth; nobody else can."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import time
+from typing import Any
+
+from tether.assembly import make_policy_stage
+from tether.codec import convert, sensors
+from tether.contracts import FusedState, Stream, TruthSample
+from tether.errors import TetherError
+from tether.lockstep import Needs, TickInputs
+from tether_ros import topics
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+STATE = "fused_state"
+
+
+class PolicyNode(StageNode):
+    """See `tether.policy`."""
+
+    needs = Needs(at_decision=frozenset({STATE}))
+
+    def __init__(self) -> None:
+        super().__init__("policy")
+        self._name = self.param("policy", "classic", "name of the policy")
+        self._task = self.param("task", "pick", "name or file of the task")
+
+    def build(self) -> None:
+        """Make the stage, its inlets and outlets; the truth channel exists for oracles only."""
+        self._stage = make_policy_stage(self._name, self._task)
+        self._episode = 0
+        self._truth: TruthSample | None = None
+        self._output = self.outlet(topics.POLICY_OUTPUT)
+        self.needs = Needs(
+            streams=frozenset({Stream.TRUTH} if self._stage.is_oracle else ()), at_decision=frozenset({STATE})
+        )
+        self.renew_inbox()
+        self.world_inlets()
+        self.inlet(topics.FUSED_STATE, lambda msg: self._on_state(convert.fused_state_from(msg), int(msg.episode)))
+        if self._stage.is_oracle:
+            self.inlet(topics.TRUTH, lambda msg: self._on_truth(convert.truth_from(msg)))
+
+    def on_episode(self, start: Any) -> None:
+        """Forget, and start the policy's own random stream."""
+        self._episode = int(start.episode)
+        self._truth = None
+        self._stage.reset(int(start.seed))
+
+    def on_tick(self, inputs: TickInputs) -> None:
+        """Decide where a decision is due."""
+        for _, truth in inputs.samples.get(Stream.TRUTH, []):
+            self._truth = truth
+        if STATE in inputs.results:
+            self._publish(inputs.results[STATE])
+
+    def _on_state(self, state: FusedState, episode: int) -> None:
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_result(STATE, episode, state.decision_id, state)
+        elif episode == self._episode and not (self._stage.is_oracle and self._truth is None):
+            self._publish(state)
+
+    def _on_truth(self, truth: TruthSample) -> None:
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_sample(Stream.TRUTH, truth.ref.stamp_ns, truth)
+        else:
+            self._truth = truth
+
+    def _publish(self, state: FusedState) -> None:
+        start_ns = time.monotonic_ns()
+        try:
+            output = self._stage.step(state, self._truth)
+        except TetherError as error:
+            self.event(sensors.Severity.ERROR, "decision_refused", str(error), {"decision_id": state.decision_id})
+            return
+        latency = {"policy": time.monotonic_ns() - start_ns}
+        output = dataclasses.replace(output, latency_ns=latency)
+        self._output.send(convert.policy_output_message(output, self._episode))
+
+
+def main() -> None:
+    """Entry point."""
+    sys.exit(run([PolicyNode]))

@@ -1,0 +1,261 @@
+"""The lifecycle node around a stage: typed inlets and outlets of serialised messages, lockstep or real time.
+
+In lockstep a stage runs a tick when its inbox says that everything due has come. In real time it runs on arrival or
+on a steady-clock timer, with whatever has arrived. Either way the node only moves messages; the stage decides.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from rcl_interfaces.msg import ParameterDescriptor
+from rclpy.clock import Clock, ClockType
+from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.publisher import Publisher
+from rclpy.subscription import Subscription
+from tether.codec import convert, decode, encode, sensors
+from tether.errors import TetherError
+from tether.lockstep import Inbox, Needs, TickInputs
+
+from tether_ros import topics
+from tether_ros.topics import Topic
+
+MATCH_DEADLINE_S = 5.0
+EPISODE = "episode"
+
+
+class Mode(Enum):
+    """How a graph keeps time."""
+
+    REALTIME = "realtime"
+    LOCKSTEP = "lockstep"
+
+
+class Outlet:
+    """Publishes messages of one topic as serialised bytes."""
+
+    def __init__(self, topic: Topic, publisher: Publisher) -> None:
+        self.topic = topic
+        self._publisher = publisher
+
+    def send(self, msg: Any) -> None:
+        """Serialise and publish one message made by `tether.codec`."""
+        self._publisher.publish(encode(msg))
+
+    def matched(self) -> int:
+        """Number of subscriptions that receive what is sent."""
+        return self._publisher.get_subscription_count()
+
+
+class StageNode(LifecycleNode):
+    """Base of every node of the graph. Subclasses set `needs`, build their stage and say what a tick does."""
+
+    needs = Needs()
+    finished = False
+    """Set by a node whose work is done; a process ends when all its nodes have finished."""
+    exit_status = 0
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._inlets: list[tuple[Topic, Subscription[Any]]] = []
+        self._outlets: list[Outlet] = []
+        self._undo: list[Callable[[], None]] = []
+        self._inbox = Inbox(self._all_needs())
+        self._active = False
+        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.mode = Mode(self.param("mode", "realtime", "how the graph keeps time: realtime or lockstep"))
+        self._wait_for_match = self.param("wait_for_match", True, "activate only once every outlet has a subscriber")
+
+    # -- what a subclass says ---------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def build(self) -> None:
+        """Make the stage, inlets and outlets. A TetherError refuses the configuration with its reason."""
+
+    @abstractmethod
+    def on_episode(self, start: Any) -> None:
+        """An episode starts (tether_msgs/EpisodeStart): the stage forgets what it knew."""
+
+    @abstractmethod
+    def on_tick(self, inputs: TickInputs) -> None:
+        """Lockstep: run one tick with everything that is due."""
+
+    def start_live(self) -> None:
+        """Real time: start timers; called on activation."""
+
+    # -- building blocks --------------------------------------------------------------------------------------------
+
+    def param(self, name: str, default: Any, doc: str) -> Any:
+        """Declare a parameter with its descriptor and return its value."""
+        return self.declare_parameter(name, default, ParameterDescriptor(description=doc)).value
+
+    def outlet(self, topic: Topic) -> Outlet:
+        """A publisher for `topic`, undone on clean-up."""
+        publisher = self.create_publisher(
+            topic.message_class(),
+            topic.name,
+            topics.publisher_qos(topic),
+            event_callbacks=PublisherEventCallbacks(incompatible_qos=self._on_incompatible(topic, "subscriber")),
+        )
+        self._undo.append(lambda: self.destroy_publisher(publisher))
+        outlet = Outlet(topic, publisher)
+        self._outlets.append(outlet)
+        return outlet
+
+    def inlet(self, topic: Topic, take: Callable[[Any], None]) -> None:
+        """Hand every message of `topic` to `take`, decoded; a malformed one is an event, not an exception."""
+
+        def on_bytes(raw: bytes) -> None:
+            if not self._active:
+                return
+            try:
+                take(decode(raw, topic.type))
+            except ValueError as error:
+                self.event(sensors.Severity.ERROR, "malformed_message", f"{topic.name}: {error}")
+            if self.mode is Mode.LOCKSTEP:
+                self._pump()
+
+        subscription = self.create_subscription(
+            topic.message_class(),
+            topic.name,
+            on_bytes,
+            topics.subscriber_qos(topic, must_not_lose=self.mode is Mode.LOCKSTEP),
+            raw=True,
+            event_callbacks=SubscriptionEventCallbacks(incompatible_qos=self._on_incompatible(topic, "publisher")),
+        )
+        self._inlets.append((topic, subscription))
+        self._undo.append(lambda: self.destroy_subscription(subscription))
+
+    def world_inlets(self) -> None:
+        """What every stage hears of the world: episode starts, and in lockstep the plan of each tick."""
+        if self.mode is Mode.REALTIME:
+            self.inlet(topics.EPISODE_START, self.on_episode)
+            return
+        self.inlet(topics.EPISODE_START, lambda msg: self._inbox.put_result(EPISODE, int(msg.episode), 0, msg))
+        self.inlet(topics.TICK_PLAN, lambda msg: self._inbox.put_plan(convert.tick_plan_from(msg)))
+
+    def every(self, period_s: float, call: Callable[[], None]) -> None:
+        """Call on the steady clock, while active, in real time."""
+        timer = self.create_timer(period_s, call, clock=self._steady)
+        self._undo.append(lambda: self.destroy_timer(timer))
+
+    def inbox(self) -> Inbox:
+        """Where inlets put what ticks need."""
+        return self._inbox
+
+    def renew_inbox(self) -> None:
+        """Start an empty inbox for `needs`, where a subclass only knows them once it is configured."""
+        self._inbox = Inbox(self._all_needs())
+
+    def now_ns(self) -> int:
+        """ROS time: the system clock, or /clock where use_sim_time is set."""
+        return int(self.get_clock().now().nanoseconds)
+
+    def event(self, severity: int, kind: str, text: str, data: Mapping[str, Any] | None = None) -> None:
+        """Log something worth keeping and publish it."""
+        log = self.get_logger()
+        {0: log.info, 1: log.warning, 2: log.error}[severity](f"{kind}: {text}")
+        if self._events is not None:
+            self._events.send(sensors.event_message(self.now_ns(), self.get_name(), severity, kind, text, data))
+
+    # -- lifecycle --------------------------------------------------------------------------------------------------
+
+    _events: Outlet | None = None
+
+    def on_configure(self, state: Any) -> TransitionCallbackReturn:
+        """Build the stage; a refused configuration is named and leaves the node unconfigured."""
+        try:
+            self._events = self.outlet(topics.EVENTS)
+            self._outlets.remove(self._events)
+            self.build()
+        except (TetherError, ImportError, OSError, ValueError) as error:
+            self.get_logger().error(f"not configured: {error}")
+            self._tear_down()
+            return TransitionCallbackReturn.FAILURE
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_activate(self, state: Any) -> TransitionCallbackReturn:
+        """Wait until every outlet is heard and every inlet fed, then run."""
+        unmatched = self._unmatched()
+        if unmatched:
+            self.get_logger().error(f"not activated: {'; '.join(unmatched)}")
+            return TransitionCallbackReturn.FAILURE
+        self._active = True
+        if self.mode is Mode.REALTIME:
+            self.start_live()
+        return super().on_activate(state)
+
+    def on_deactivate(self, state: Any) -> TransitionCallbackReturn:
+        """Stop; what waits is forgotten."""
+        self._active = False
+        self._inbox.clear()
+        return super().on_deactivate(state)
+
+    def on_cleanup(self, state: Any) -> TransitionCallbackReturn:
+        """Give up inlets, outlets and timers."""
+        self._tear_down()
+        return TransitionCallbackReturn.SUCCESS
+
+    def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
+        """As clean-up."""
+        self._active = False
+        self._tear_down()
+        return TransitionCallbackReturn.SUCCESS
+
+    @property
+    def active(self) -> bool:
+        """Whether the node is active."""
+        return self._active
+
+    # -- inside -----------------------------------------------------------------------------------------------------
+
+    def _pump(self) -> None:
+        while self._active:
+            inputs = self._inbox.take()
+            if inputs is None:
+                return
+            if EPISODE in inputs.results:
+                self.on_episode(inputs.results[EPISODE])
+            self.on_tick(inputs)
+
+    def _all_needs(self) -> Needs:
+        return dataclasses.replace(self.needs, at_start=self.needs.at_start | {EPISODE})
+
+    def _unmatched(self) -> list[str]:
+        """What still has no peer when the deadline is over; everything is matched at both of its ends."""
+        if not self._wait_for_match:
+            return []
+        deadline = time.monotonic() + MATCH_DEADLINE_S
+        while True:
+            unmatched = [
+                f"{outlet.topic.name} is heard by {outlet.matched()} of {max(1, self.count_subscribers(outlet.topic.name))}"
+                for outlet in self._outlets
+                if outlet.matched() < max(1, self.count_subscribers(outlet.topic.name))
+            ]
+            unmatched += [f"nobody publishes {topic.name}" for topic, sub in self._inlets if not sub.get_publisher_count()]
+            if not unmatched or time.monotonic() > deadline:
+                return unmatched
+            time.sleep(0.02)
+
+    def _tear_down(self) -> None:
+        for undo in reversed(self._undo):
+            undo()
+        self._undo.clear()
+        self._outlets.clear()
+        self._inlets.clear()
+        self._events = None
+        self._inbox = Inbox(self._all_needs())
+
+    def _on_incompatible(self, topic: Topic, other: str) -> Callable[[Any], None]:
+        def report(info: Any) -> None:
+            text = f"{topic.name}: a {other} does not fit ours in {info.last_policy_kind}"
+            self.event(sensors.Severity.WARN, "incompatible_qos", text)
+
+        return report
+

@@ -1,0 +1,136 @@
+"""The whole way from sensors to command, in one place. The nodes of the graph do the same, one stage each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from tether.bridge.stage import BridgeStage
+from tether.contracts import (
+    TICKS_PER_DECISION,
+    Command,
+    Decision,
+    ExecutedCommand,
+    FusedState,
+    GateOutput,
+    ImageFeature,
+    ImageSample,
+    ImuBatch,
+    ImuSample,
+    JointSample,
+    Sample,
+    SkillContext,
+    TickDelivery,
+    TruthSample,
+)
+from tether.fusion.estimator import Arrivals
+from tether.fusion.stage import FusionStage
+from tether.ingest.camera import CameraIngest
+from tether.ingest.stages import ImuStage, readings_of
+from tether.motion.executor import Executor
+from tether.policy.stage import PolicyStage
+from tether.safety.gate import Gate
+
+
+@dataclass(frozen=True, eq=False)
+class Stages:
+    """The stages of one robot, each replaceable behind its interface."""
+
+    imu: ImuStage
+    camera: CameraIngest
+    fusion: FusionStage
+    policy: PolicyStage
+    bridge: BridgeStage
+    executor: Executor
+    gate: Gate
+
+
+@dataclass(frozen=True, eq=False)
+class TickTrace:
+    """What the pipeline made of one tick; state and decision are set where a decision was due."""
+
+    proposed: Command
+    gated: GateOutput
+    state: FusedState | None
+    decision: Decision | None
+
+
+@dataclass(eq=False)
+class _Pending:
+    """What has arrived since the previous decision."""
+
+    imu: list[ImuBatch] = field(default_factory=list)
+    pictures: list[ImageFeature] = field(default_factory=list)
+    joints: list[JointSample] = field(default_factory=list)
+    executed: list[ExecutedCommand] = field(default_factory=list)
+
+    def drain(self) -> Arrivals:
+        arrivals = Arrivals(self.imu, self.pictures, self.joints, self.executed)
+        self.imu, self.pictures, self.joints, self.executed = [], [], [], []
+        return arrivals
+
+
+class Pipeline:
+    """Runs the stages in lockstep with a world: one call a tick, a decision every fifth."""
+
+    def __init__(self, stages: Stages) -> None:
+        self._s = stages
+        self._pending = _Pending()
+        self._decision: Decision | None = None
+
+    def reset(self, skill: SkillContext, seed: int, stamp_ns: int) -> None:
+        """Start an episode at `stamp_ns`; every stage forgets what it knew."""
+        self._pending = _Pending()
+        self._decision = None
+        self._s.imu.reset()
+        self._s.camera.reset()
+        self._s.fusion.reset(skill)
+        self._s.policy.reset(seed)
+        self._s.bridge.reset()
+        self._s.executor.reset()
+        self._s.gate.reset(stamp_ns)
+
+    def tick(self, delivery: TickDelivery, truth: TruthSample | None = None) -> TickTrace:
+        """From what the world delivered to the command that may reach the motors."""
+        s, now_ns = self._s, delivery.stamp_ns
+        batch = s.imu.step(
+            delivery.episode, delivery.tick, now_ns, readings_of(_of_type(delivery.samples, ImuSample))
+        )
+        pictures = [
+            s.camera.ingest(picture, picture.camera, now_ns, picture.ref.sequence).feature
+            for picture in _of_type(delivery.samples, ImageSample)
+        ]
+        joints = _of_type(delivery.samples, JointSample)
+        self._keep(batch, pictures, joints, delivery.executed)
+
+        state = decision = None
+        if delivery.tick % TICKS_PER_DECISION == 0:
+            state = s.fusion.step(delivery.tick // TICKS_PER_DECISION, now_ns, self._pending.drain())
+            output = s.policy.step(state, truth)
+            decision = self._decision = s.bridge.step(output)
+
+        assert self._decision is not None  # tick 0 is a decision tick
+        proposed = s.executor.tick(delivery.tick, now_ns, joints, batch.samples, self._decision.action)
+        gated = s.gate.step(now_ns, delivery.tick, joints, batch, proposed)
+        return TickTrace(proposed, gated, state, decision)
+
+    def _keep(
+        self,
+        batch: ImuBatch,
+        pictures: list[ImageFeature],
+        joints: list[JointSample],
+        executed: ExecutedCommand | None,
+    ) -> None:
+        self._pending.imu.append(batch)
+        self._pending.pictures += pictures
+        self._pending.joints += joints
+        if executed is not None:
+            self._pending.executed.append(executed)
+
+
+_S = TypeVar("_S", ImuSample, ImageSample, JointSample)
+
+
+def _of_type(samples: Sequence[Sample], kind: type[_S]) -> list[_S]:
+    return [sample for sample in samples if isinstance(sample, kind)]

@@ -1,0 +1,147 @@
+"""From a .urdf or .xacro file to URDF text, without a ROS installation."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import threading
+import xml.dom.minidom
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from xml.parsers import expat
+
+from tether.errors import Fault, InvalidInputError
+from tether.robot.resources import ResourceFinder
+from tether.robot.xmltree import Element, UnreadableError, parse_xml, read_xml_text, without_declaration
+
+_LOG = logging.getLogger(__name__)
+# The xacro package keeps its file stack, arguments and verbosity in module globals: one expansion at a time.
+_XACRO_LOCK = threading.Lock()
+
+XACRO_PREFIX = "xacro:"
+
+
+def is_xacro(root: Element) -> bool:
+    """Return whether a parsed file uses xacro: the namespace is declared or a `xacro:` tag or attribute
+    stands in it.
+    """
+    return "xmlns:xacro" in root.attributes or any(
+        element.tag.startswith(XACRO_PREFIX)
+        or any(name.startswith(XACRO_PREFIX) for name in element.attributes)
+        for element in root.walk()
+    )
+
+
+def expand(
+    path: str | Path, package_paths: Sequence[Path] = (), arguments: Mapping[str, str] | None = None
+) -> str:
+    """Return the URDF text of a description: as it stands, or expanded by xacro where it uses xacro.
+
+    package_paths: where `$(find package)` looks, before ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and the packages
+    that hold the file. arguments: values of `xacro:arg`. Raises InvalidInputError that names the file and
+    what stands in the way. Xacro evaluates Python expressions: expand only files whose authors you would let
+    run code.
+    """
+    path = Path(path)
+    try:
+        text = read_xml_text(path).text
+        root = parse_xml(text)
+        if path.suffix.lower() == ".xacro" or is_xacro(root):
+            return expand_xacro(path, package_paths, arguments)
+        return text
+    except UnreadableError as reason:
+        where = f"{path}:{reason.line}" if reason.line is not None else str(path)
+        fault = Fault(where, str(reason), "a robot description in URDF or xacro")
+        raise InvalidInputError(f"robot description {path}", [fault], reason.fix) from None
+
+
+def expand_xacro(
+    path: Path, package_paths: Sequence[Path] = (), arguments: Mapping[str, str] | None = None
+) -> str:
+    """Run xacro on a file, in this process. Raises UnreadableError that says what stopped it, and in which
+    file.
+    """
+    finder = ResourceFinder.beside(path, package_paths)
+    with _XACRO_LOCK, _guarded_xacro(finder) as xacro:
+        try:
+            document = xacro.process_file(str(path), mappings=dict(arguments or {}), verbosity=0)
+            return str(document.toprettyxml(indent="  "))
+        except UnreadableError as reason:
+            inside = _inside(xacro, path)
+            raise UnreadableError(reason.rule, f"{inside}{reason}", reason.fix, reason.line) from None
+        except RecursionError:
+            message = f"{_inside(xacro, path)}macros or includes call themselves without end"
+            raise UnreadableError("xacro-failed", message, "give the recursion an end (xacro:if)") from None
+        except Exception as failure:  # expressions in the file are Python and can raise anything
+            message = f"{_inside(xacro, path)}xacro cannot expand it: {_reason(failure)}"
+            raise UnreadableError("xacro-failed", message, _fix(str(failure))) from failure
+
+
+@contextlib.contextmanager
+def _guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
+    """Lend the xacro module with reads, `$(find …)` and messages going through this library."""
+    try:
+        import xacro
+        from xacro import substitution_args
+    except ImportError:
+        raise UnreadableError("xacro-failed", "needs the xacro package", "pip install xacro") from None
+
+    def find(package: str) -> str:
+        folder = finder.package(package)
+        if folder is None:
+            raise LookupError(f"$(find {package}): the package was not found")
+        return str(folder)
+
+    def parse(given: Any, filename: str | None = None) -> Any:
+        if given is not None or filename is None:
+            raise UnreadableError("xacro-failed", "text without a file", "include files by name")
+        source = read_xml_text(Path(filename)).text
+        parse_xml(source)
+        return xml.dom.minidom.parseString(without_declaration(source).encode("utf-8"))
+
+    replaced = (
+        (xacro, "parse", parse),
+        (xacro, "verbosity", 0),
+        (substitution_args, "_eval_find", find),
+    )
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
+    find_in_eval = substitution_args._eval_dict["find"]
+    said = io.StringIO()
+    try:
+        for owner, name, value in replaced:
+            setattr(owner, name, value)
+        substitution_args._eval_dict["find"] = find
+        with contextlib.redirect_stderr(said):
+            yield xacro
+    finally:
+        for owner, name, value in before:
+            setattr(owner, name, value)
+        substitution_args._eval_dict["find"] = find_in_eval
+        for line in filter(None, map(str.strip, said.getvalue().splitlines())):
+            _LOG.warning("xacro: %s", line)
+
+
+def _inside(xacro: ModuleType, path: Path) -> str:
+    """Say in which included file expansion stopped; nothing where it was the file itself."""
+    stack = [name for name in (xacro.filestack or []) if name]
+    return f"in {stack[-1]}: " if stack and Path(stack[-1]) != path else ""
+
+
+def _reason(failure: Exception) -> str:
+    if isinstance(failure, expat.ExpatError):
+        return f"not well-formed XML on line {failure.lineno}: {failure}"
+    text = " ".join(str(failure).split())
+    return text if text else type(failure).__name__
+
+
+def _fix(reason: str) -> str:
+    if "$(find" in reason:
+        return "give the folder that holds the package with --package-path"
+    if "Undefined substitution argument" in reason:
+        return "give the xacro:arg a default"
+    if "No such file" in reason:
+        return "check the path of the xacro:include; relative paths start at the including file"
+    return "mend the xacro there"

@@ -1,0 +1,89 @@
+"""Forward kinematics along a chain of joints, with everything constant worked out beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tether.robot.parts import F64, Joint
+from tether.robot.raw import JointType
+
+Source = tuple[int, float, float]
+"""Where a joint's position comes from: index into the vector of positions, multiplier, offset."""
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """Transform of one moving joint, fixed ones before it included: a + c·b + s·d with c, s of its position.
+
+    Revolute: c, s = cos, sin. Prismatic: c = position, and d is not used.
+    """
+
+    index: int
+    multiplier: float
+    offset: float
+    turns: bool
+    a: F64
+    b: F64
+    d: F64
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """Moving joints from one link down to another, and the fixed transform after the last of them (4, 4)."""
+
+    steps: tuple[Step, ...]
+    tail: F64
+
+    @property
+    def empty(self) -> bool:
+        """Whether it leads from a link to itself."""
+        return not self.steps and self.tail is IDENTITY
+
+
+IDENTITY = np.eye(4)
+IDENTITY.flags.writeable = False
+
+
+def _step(joint: Joint, before: F64, source: Source) -> Step:
+    """Split a joint's transform into constant matrices, so that a pose costs two scalings and one product a
+    joint.
+    """
+    still, cosine, sine = np.zeros((4, 4)), np.zeros((4, 4)), np.zeros((4, 4))
+    still[3, 3] = 1.0
+    if joint.type is JointType.PRISMATIC:
+        still[:3, :3] = np.eye(3)
+        cosine[:3, 3] = joint.axis
+        return Step(*source, False, before @ still, before @ cosine, sine)
+    x, y, z = joint.axis
+    still[:3, :3] = np.outer(joint.axis, joint.axis)
+    cosine[:3, :3] = np.eye(3) - still[:3, :3]
+    sine[:3, :3] = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    return Step(*source, True, before @ still, before @ cosine, before @ sine)
+
+
+def evaluate(chain: Chain, values: F64) -> F64:
+    pose: F64 | None = None
+    for step in chain.steps:
+        position = step.multiplier * float(values[step.index]) + step.offset
+        if step.turns:
+            here = step.a + math.cos(position) * step.b + math.sin(position) * step.d
+        else:
+            here = step.a + position * step.b
+        pose = here if pose is None else pose @ here
+    return chain.tail.copy() if pose is None else pose @ chain.tail
+
+
+def chain(joints: Sequence[Joint], source: Callable[[Joint], Source]) -> Chain:
+    """Return the chain along joints, the one nearest to the upper link first."""
+    steps: list[Step] = []
+    before = IDENTITY
+    for joint in joints:
+        before = before @ joint.pose_parent_joint
+        if joint.type is not JointType.FIXED:
+            steps.append(_step(joint, before, source(joint)))
+            before = np.eye(4)
+    return Chain(tuple(steps), before)

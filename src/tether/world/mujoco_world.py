@@ -1,0 +1,378 @@
+"""The MuJoCo world behind the World protocol: one tick of 10 ms at a time, the same for the same seed, bit for bit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import mujoco
+import numpy as np
+
+from tether.clock import Clock
+from tether.contracts import (
+    F64,
+    TICK_NS,
+    TICKS_PER_DECISION,
+    Command,
+    EpisodeResult,
+    EpisodeSpec,
+    ExecutedCommand,
+    SampleRef,
+    Source,
+    Stream,
+    TickDelivery,
+    TruthSample,
+)
+from tether.errors import Fault, InvalidInputError
+from tether.world.carrier import CarrierPath
+from tether.world.judge import Judge
+from tether.world.model import (
+    COMMAND_JOINTS,
+    SUBSTEP_NS,
+    SUBSTEPS_PER_TICK,
+    ModelIndex,
+    SceneSpec,
+    compile_model,
+)
+from tether.world.profile import Profile
+from tether.world.sensors import FastSensors
+from tether.world.servo import Drive, ServoBank
+from tether.world.streams import DelayQueue, Draw, generator
+from tether.world.task import Task
+from tether.world.truth import TruthHistory
+from tether.world.watchdog import CommandWatchdog
+
+_GRAVITY = 9.81
+_LOST_M = 0.60
+"""A cube farther than this from the base's centre cannot be reached without driving."""
+
+
+@dataclass(frozen=True)
+class TruthChannel:
+    """Asks the world for its true state: a TruthSample at every decision tick, as it was `age_ns` ago."""
+
+    age_ns: int = 0
+
+
+class WorldClock:
+    """The world's own time, for the watchdog in lockstep. Runs on through resets."""
+
+    def __init__(self) -> None:
+        self.ns = 0
+
+    def now_ns(self) -> int:
+        """Nanoseconds simulated since the world was made."""
+        return self.ns
+
+
+class MujocoWorld:
+    """See `tether.contracts.World`.
+
+    urdf: expanded text of the robot. truth: None leaves the truth channel out altogether. camera: a Camera to render
+    pictures with, None for no pictures. clock: what the watchdog runs on; the world's own time where None.
+    """
+
+    joint_names = COMMAND_JOINTS
+
+    def __init__(
+        self,
+        urdf: str,
+        task: Task,
+        profile: Profile,
+        *,
+        truth: TruthChannel | None = None,
+        pictures: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        self.task = task
+        self.profile = profile
+        scene = SceneSpec(cube_side_m=task.cube.side_m, cube_mass_kg=task.cube.mass_kg)
+        self.scene = replace(
+            scene,
+            camera_fovy_rad=profile.camera.fovy_rad,
+            width=profile.camera.width,
+            height=profile.camera.height,
+        )
+        self.model, self.index = compile_model(urdf, self.scene)
+        self.data = mujoco.MjData(self.model)
+        self._start = _start_pose(task, self.model)
+        actuated = self.model.actuator_trnid[self.index.joint_ctrl, 0]
+        self._low = self.model.jnt_range[actuated, 0].copy()
+        self._high = self.model.jnt_range[actuated, 1].copy()
+        self._servos = ServoBank(_velocity_limits(urdf))
+        self._drive = Drive()
+        self._clock = WorldClock()
+        self._watchdog = CommandWatchdog(round(profile.actuation.watchdog_s * 1e9), clock or self._clock)
+        self._variation = Variation(self.model, self.index)
+        self._truth_channel = truth
+        self._history = TruthHistory(self.model.nq, self.model.nv, self.index, task.cube.side_m / 2)
+        self._camera: Any = None
+        if pictures:
+            from tether.world.camera import CameraSensor  # needs GL, which a world without pictures must not
+
+            self._camera = CameraSensor(self.model, self.index, profile.camera)
+        self._rows = np.zeros((SUBSTEPS_PER_TICK, self.model.nu))
+        self._carrier_rows = np.zeros((0, 6))
+        self._episode = -1
+        self._tick = 0
+
+    # -- World protocol ------------------------------------------------------------------------------------------
+
+    def reset(self, spec: EpisodeSpec) -> TickDelivery:
+        """Start the episode of `spec`; refused where it names another task or profile than this world's."""
+        expected = (self.task.name, self.profile.name)
+        if (spec.task, spec.profile) != expected or spec.seed < 0:
+            fault = Fault("spec", f"{spec}", f"task {expected[0]!r}, profile {expected[1]!r} and a seed ≥ 0")
+            raise InvalidInputError("episode", [fault], "make a world for that task and profile")
+        self._episode += 1
+        self._tick = 0
+        self._begin_state(spec.seed)
+        self._begin_actuation(spec.seed)
+        self._queue = DelayQueue()
+        self._sensors = FastSensors(self.profile, spec.seed, self.data, self.index, self._queue)
+        self._judge: Judge | None = Judge(spec, self.task.success, self.task.cube.side_m / 2, _LOST_M)
+        if self._camera is not None:
+            self._camera.reset(spec.seed)
+        self._history.clear()
+        return self._deliver(None, None)
+
+    def step(self, command: Command | None) -> TickDelivery:
+        """Apply `command` over one tick. A malformed or non-finite command is refused and nothing moves."""
+        executed = self._accept(command)
+        self._plan_tick()
+        ctrl, rows, model, data = self.data.ctrl, self._rows, self.model, self.data
+        end_ns = self._tick * TICK_NS
+        for substep in range(SUBSTEPS_PER_TICK):
+            ctrl[:] = rows[substep]
+            mujoco.mj_step(model, data)
+            end_ns += SUBSTEP_NS
+            if substep & 1:
+                self._sensors.read_imu(end_ns)
+        self._tick += 1
+        self._clock.ns += TICK_NS
+        return self._deliver(executed, self._judged())
+
+    def close(self) -> None:
+        """Free the renderer and its GL context."""
+        if self._camera is not None:
+            self._camera.close()
+            self._camera = None
+
+    # -- Beside the protocol -------------------------------------------------------------------------------------
+
+    def truth(self, age_ns: int = 0) -> TruthSample:
+        """The true state of `age_ns` ago; refused where the world was made without the truth channel."""
+        if self._truth_channel is None:
+            raise RuntimeError("this world has no truth channel; make it with truth=TruthChannel()")
+        return self._history.at_age(age_ns)
+
+    # -- Episode start -------------------------------------------------------------------------------------------
+
+    def _begin_state(self, seed: int) -> None:
+        model, data, index = self.model, self.data, self.index
+        mujoco.mj_resetData(model, data)
+        self._lag_scale = self._variation.draw(self.profile.variation, generator(seed, Draw.VARIATION))
+        mujoco.mj_setConst(model, data)
+        mujoco.mj_resetData(model, data)
+        rng = generator(seed, Draw.CUBE)
+        cube = self.task.cube
+        x, y, yaw = (rng.uniform(*span) for span in (cube.x_m, cube.y_m, cube.yaw_rad))
+        at = index.cube_qpos
+        data.qpos[at : at + 7] = [x, y, cube.side_m / 2, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]
+        data.qpos[index.joint_qpos] = self._start
+        data.qpos[index.joint_qpos[-1] + 1] = self._start[-1]  # the mimicking finger
+        self._carrier: CarrierPath | None = None
+        self._carrier_rows = np.zeros((0, 6))
+        self._carrier_next = 0
+        if self.task.carrier is not None:
+            self._carrier = CarrierPath(self.task.carrier, SUBSTEP_NS * 1e-9, generator(seed, Draw.CARRIER))
+            position, velocity = self._extend_carrier()
+            data.qpos[index.base_qpos] = position
+            data.qvel[index.base_qpos] = velocity
+
+    def _begin_actuation(self, seed: int) -> None:
+        act, scale = self.profile.actuation, self._lag_scale
+        self._servos.configure(act.dead_time_s * scale, act.time_constant_s * scale)
+        self._servos.reset(self._start)
+        self._drive.configure(
+            act.base_dead_time_s * scale, act.base_time_constant_s * scale, act.base_acceleration_m_s2
+        )
+        self._drive.reset()
+        self._watchdog.reset()
+        self._stopped = False
+        zero = np.zeros(len(COMMAND_JOINTS))
+        self._applied = Command(0, 0, -1, Source.FALLBACK, COMMAND_JOINTS, self._start.copy(), zero, np.zeros(3))
+
+    # -- One tick ------------------------------------------------------------------------------------------------
+
+    def _accept(self, command: Command | None) -> ExecutedCommand:
+        if command is None:
+            if not self._stopped and self._watchdog.expired():
+                self._controlled_stop()
+        else:
+            self._applied = self._limited(command)
+            self._stopped = False
+            self._watchdog.feed()
+        ref = SampleRef(Stream.EXECUTED, self._tick * TICK_NS, self._tick)
+        return ExecutedCommand(ref, self._applied, self._stopped)
+
+    def _limited(self, command: Command) -> Command:
+        """The command within the URDF's position limits; refused where it is malformed."""
+        position, twist = command.position, command.base_twist
+        if command.joint_names != COMMAND_JOINTS or len(position) != len(COMMAND_JOINTS) or len(twist) != 3:
+            fault = Fault("joint_names", f"{command.joint_names}", f"{COMMAND_JOINTS}")
+            raise InvalidInputError("command", [fault], "send every joint by name, none missing, none more")
+        if not math.isfinite(position.sum() + twist.sum()):
+            faults = [
+                Fault(f"position[{name}]", repr(float(value)), "a finite number")
+                for name, value in zip(COMMAND_JOINTS, position, strict=True)
+                if not math.isfinite(value)
+            ]
+            faults += [Fault("base_twist", repr(twist.tolist()), "finite numbers")] if not faults else []
+            raise InvalidInputError("command", faults)
+        if (position >= self._low).all() and (position <= self._high).all():
+            return command
+        return replace(command, position=np.clip(position, self._low, self._high))
+
+    def _controlled_stop(self) -> None:
+        """Hold the servos where their set-points are, keep the grip, and let the base's ramp bring it to rest."""
+        position = self._servos.position.copy()
+        position[-1] = self._applied.position[-1]
+        zero = np.zeros(len(COMMAND_JOINTS))
+        self._applied = replace(self._applied, position=position, velocity=zero, base_twist=np.zeros(3))
+        self._stopped = True
+
+    def _plan_tick(self) -> None:
+        """Fill the controls of each physics step of the coming tick."""
+        index, rows = self.index, self._rows
+        rows[:, index.joint_ctrl] = self._servos.advance(self._applied.position)
+        before = self._drive.pose
+        self._drive.advance(self._applied.base_twist)
+        base = rows[:, index.base_ctrl]
+        if self._carrier is None:
+            base[:] = 0.0
+            base[:, 2] = _GRAVITY * index.base_m_over_kp[2]
+        else:
+            if self._carrier_next >= len(self._carrier_rows):
+                self._extend_carrier()
+            base[:] = self._carrier_rows[self._carrier_next : self._carrier_next + SUBSTEPS_PER_TICK]
+            self._carrier_next += SUBSTEPS_PER_TICK
+        if self._drive.moving or before != (0.0, 0.0, 0.0):
+            self._add_drive(base, before)
+
+    def _add_drive(self, base: F64, before: tuple[float, float, float]) -> None:
+        index, drive = self.index, self._drive
+        share = np.arange(SUBSTEPS_PER_TICK)[:, None] / SUBSTEPS_PER_TICK
+        start, end = np.array(before), np.array(drive.pose)
+        rate = (end - start) / (TICK_NS * 1e-9)
+        base[:, [0, 1, 3]] += start + share * (end - start) + index.base_kv_over_kp * rate
+        vx, vy, wz = drive.twist
+        angles = (math.pi / 3, math.pi, -math.pi / 3)
+        wheels = [(vy * math.cos(a) - vx * math.sin(a) + 0.125 * wz) / 0.05 for a in angles]
+        self._rows[:, index.wheel_ctrl] = wheels
+
+    def _extend_carrier(self) -> tuple[F64, F64]:
+        """Controls for the carrier's next block; returns position and velocity at its start."""
+        if self._carrier is None:
+            raise RuntimeError("no carrier to extend")
+        position, velocity, acceleration = self._carrier.block()
+        acceleration[:, 2] += _GRAVITY
+        index = self.index
+        self._carrier_rows = position + index.base_kv_over_kp * velocity + index.base_m_over_kp * acceleration
+        self._carrier_next = 0
+        return position[0], velocity[0]
+
+    def _judged(self) -> EpisodeResult | None:
+        if self._judge is None:
+            return None
+        qpos, at = self.data.qpos, self.index.cube_qpos
+        dx, dy = qpos[at] - qpos[0], qpos[at + 1] - qpos[1]
+        share = self._applied.position[-1] / self._high[-1]
+        result = self._judge.tick(qpos[at + 2], dx * dx + dy * dy, share)
+        if result is not None:
+            self._judge = None
+        return result
+
+    def _deliver(self, executed: ExecutedCommand | None, result: EpisodeResult | None) -> TickDelivery:
+        tick = self._tick
+        now_ns = tick * TICK_NS
+        self._sensors.read_joints(tick)
+        if self._camera is not None:
+            self._camera.acquire(self.data, now_ns, self._queue)
+        samples: list[Any] = self._queue.due(now_ns)
+        if self._truth_channel is not None:
+            self._history.push(tick, self.data.qpos, self.data.qvel, self._held())
+            if tick % TICKS_PER_DECISION == 0:
+                samples.append(self._history.at_age(self._truth_channel.age_ns))
+        return TickDelivery(self._episode, tick, now_ns, samples, executed, result)
+
+    def _held(self) -> bool:
+        """Both fingers touch the cube."""
+        geoms = self.data.contact.geom
+        touching = geoms[(geoms == self.index.cube_geom).any(axis=1)]
+        return all((touching == finger).any() for finger in self.index.finger_geoms)
+
+
+class Variation:
+    """Draws friction, mass, light and camera pose from the seed, always starting from the compiled values."""
+
+    def __init__(self, model: mujoco.MjModel, index: ModelIndex) -> None:
+        self._model = model
+        self._index = index
+        self._friction = model.geom_friction.copy()
+        self._mass = float(model.body_mass[index.cube_body])
+        self._inertia = model.body_inertia[index.cube_body].copy()
+        self._diffuse = model.light_diffuse.copy()
+        self._headlight = model.vis.headlight.diffuse.copy()
+        self._camera_pos = model.cam_pos[index.camera].copy()
+        self._camera_quat = model.cam_quat[index.camera].copy()
+
+    def draw(self, spec: Any, rng: np.random.Generator) -> float:
+        """Vary the model within `spec` (a VariationProfile); returns the factor on the servos' lag."""
+        model, index = self._model, self._index
+        friction, mass, light, lag = (
+            rng.uniform(*span) for span in (spec.friction_scale, spec.mass_scale, spec.light_scale, spec.lag_scale)
+        )
+        model.geom_friction[:] = self._friction
+        model.geom_friction[:, 0] *= friction
+        model.body_mass[index.cube_body] = self._mass * mass
+        model.body_inertia[index.cube_body] = self._inertia * mass
+        model.light_diffuse[:] = self._diffuse * light
+        model.vis.headlight.diffuse[:] = self._headlight * light
+        model.cam_pos[index.camera] = self._camera_pos + spec.camera_position_m * rng.uniform(-1.0, 1.0, 3)
+        turn = np.zeros(4)
+        angle = spec.camera_rotation_rad * rng.uniform(-1.0, 1.0, 3)
+        mujoco.mju_euler2Quat(turn, angle, "xyz")
+        mujoco.mju_mulQuat(model.cam_quat[index.camera], self._camera_quat, turn)
+        return float(lag)
+
+
+def _start_pose(task: Task, model: mujoco.MjModel) -> F64:
+    if set(task.start) != set(COMMAND_JOINTS):
+        fault = Fault(f"task {task.name}: start", f"{sorted(task.start)}", f"exactly {sorted(COMMAND_JOINTS)}")
+        raise InvalidInputError("task", [fault])
+    pose = np.array([task.start[name] for name in COMMAND_JOINTS])
+    faults = []
+    for name, value in zip(COMMAND_JOINTS, pose, strict=True):
+        low, high = model.joint(name).range
+        if not low <= value <= high:
+            faults.append(Fault(f"task {task.name}: start.{name}", f"{value:g}", f"within [{low:g}, {high:g}]"))
+    if faults:
+        raise InvalidInputError("task", faults)
+    return pose
+
+
+def _velocity_limits(urdf: str) -> F64:
+    """Velocity limits of the commanded joints, which MuJoCo's import of a URDF leaves out."""
+    import xml.etree.ElementTree as ElementTree
+
+    limits = {joint.get("name"): joint.find("limit") for joint in ElementTree.fromstring(urdf).iter("joint")}
+    values = []
+    for name in COMMAND_JOINTS:
+        limit = limits.get(name)
+        if limit is None:
+            fault = Fault(f"joint {name}", "no <limit>", "a velocity limit")
+            raise InvalidInputError("robot", [fault])
+        values.append(float(limit.attrib["velocity"]))
+    return np.array(values)

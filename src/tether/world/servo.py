@@ -1,0 +1,123 @@
+"""Servos as the gate's commands meet them: dead time, first-order lag, velocity limit; and the base's drive."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from tether.contracts import F64
+from tether.world.model import SUBSTEP_NS, SUBSTEPS_PER_TICK
+
+_DT = SUBSTEP_NS * 1e-9
+_RING = 64
+"""Ticks of commands kept; bounds the dead time at 0.63 s."""
+
+
+class ServoBank:
+    """n position servos. x follows the command u of `dead_s` ago: dx/dt = (u - x)/tau, |dx/dt| ≤ v_max.
+
+    The lag is integrated exactly for the command held over a physics step.
+    """
+
+    def __init__(self, v_max: F64) -> None:
+        self._n = len(v_max)
+        self._step_max = v_max * _DT
+        self._ring = np.zeros((_RING, self._n))
+        self._tick = 0
+        self._x = np.zeros(self._n)
+        self._rows = np.zeros((SUBSTEPS_PER_TICK, self._n))
+        self.configure(0.0, 0.0)
+
+    def configure(self, dead_s: float, tau_s: float) -> None:
+        """Set dead time (rounded to the physics step) and time constant; takes effect at the next `reset`."""
+        self._dead_steps = round(dead_s / _DT)
+        if self._dead_steps > (_RING - 2) * SUBSTEPS_PER_TICK:
+            raise ValueError(f"dead time {dead_s} s, expected at most {(_RING - 2) * SUBSTEPS_PER_TICK * _DT} s")
+        self._keep = math.exp(-_DT / tau_s) if tau_s > 0.0 else 0.0
+        steps = np.arange(1, SUBSTEPS_PER_TICK + 1)
+        self._gain = (1.0 - self._keep**steps)[:, None]
+        # Below this distance the lag alone never exceeds the velocity limit.
+        self._slow_enough = self._step_max / (1.0 - self._keep)
+
+    def reset(self, position: F64) -> None:
+        """Stand still at `position` (n,) with no command under way."""
+        self._x[:] = position
+        self._ring[:] = position
+        self._tick = 0
+
+    @property
+    def position(self) -> F64:
+        """Where the servos' set-points are now, (n,); a view, not to be written to."""
+        return self._x
+
+    def advance(self, command: F64) -> F64:
+        """Take this tick's command (n,); returns the set-point of each physics step, (SUBSTEPS_PER_TICK, n)."""
+        self._ring[self._tick % _RING] = command
+        whole, part = divmod(self._dead_steps, SUBSTEPS_PER_TICK)
+        if part:
+            self._follow(self._tick - whole - 1, 0, part)
+        self._follow(self._tick - whole, part, SUBSTEPS_PER_TICK)
+        self._tick += 1
+        return self._rows
+
+    def _follow(self, tick: int, first: int, last: int) -> None:
+        x, rows = self._x, self._rows
+        error = self._ring[tick % _RING] - x
+        if (np.abs(error) <= self._slow_enough).all():
+            np.multiply(self._gain[: last - first], error, out=rows[first:last])
+            rows[first:last] += x
+        else:
+            target = self._ring[tick % _RING]
+            position = x.copy()
+            for row in rows[first:last]:
+                step = (target - position) * (1.0 - self._keep)
+                position += np.minimum(np.maximum(step, -self._step_max), self._step_max)
+                row[:] = position
+        x[:] = rows[last - 1]
+
+
+class Drive:
+    """The omni base: its velocity follows the commanded twist with dead time, lag and an acceleration limit.
+
+    The pose is that of the base on its carrier, (x, y, yaw), integrated from the twist in the base frame.
+    """
+
+    def __init__(self) -> None:
+        self.configure(0.0, 0.0, 1.0)
+        self.reset()
+
+    def configure(self, dead_s: float, tau_s: float, acceleration_m_s2: float) -> None:
+        """Set dead time (rounded to the tick), time constant and acceleration limit."""
+        tick_s = _DT * SUBSTEPS_PER_TICK
+        self._dead_ticks = round(dead_s / tick_s)
+        self._gain = 1.0 - math.exp(-tick_s / tau_s) if tau_s > 0.0 else 1.0
+        # Yaw is limited through the wheels' distance from the centre, 0.125 m.
+        self._dv_max = (acceleration_m_s2 * tick_s, acceleration_m_s2 * tick_s, acceleration_m_s2 * tick_s / 0.125)
+
+    def reset(self) -> None:
+        """Stand still at the carrier's origin."""
+        self._under_way: list[tuple[float, float, float]] = [(0.0, 0.0, 0.0)] * self._dead_ticks
+        self.twist = (0.0, 0.0, 0.0)
+        self.pose = (0.0, 0.0, 0.0)
+        self.moving = False
+
+    def advance(self, twist: F64) -> None:
+        """Move by one tick towards `twist` (3,): vx, vy (m/s), wz (rad/s)."""
+        self._under_way.append((float(twist[0]), float(twist[1]), float(twist[2])))
+        target = self._under_way.pop(0)
+        if target == self.twist == (0.0, 0.0, 0.0):
+            self.moving = False
+            return
+        self.moving = True
+        stepped = [
+            v + max(-limit, min(limit, self._gain * (want - v)))
+            for v, want, limit in zip(self.twist, target, self._dv_max, strict=True)
+        ]
+        vx, vy, wz = (0.0 if abs(v) < 1e-6 and want == 0.0 else v for v, want in zip(stepped, target, strict=True))
+        self.twist = (vx, vy, wz)
+        x, y, yaw = self.pose
+        tick_s = _DT * SUBSTEPS_PER_TICK
+        middle = yaw + 0.5 * wz * tick_s
+        cos, sin = math.cos(middle), math.sin(middle)
+        self.pose = (x + (cos * vx - sin * vy) * tick_s, y + (sin * vx + cos * vy) * tick_s, yaw + wz * tick_s)

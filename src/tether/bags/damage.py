@@ -1,0 +1,49 @@
+"""What the parsers under the readers raise when they meet damaged bytes, and how that is put into words."""
+
+from __future__ import annotations
+
+import sqlite3
+import struct
+
+import zstandard
+from mcap.exceptions import McapError
+from rosbags.rosbag1 import ReaderError as Ros1ReaderError
+from rosbags.rosbag2 import ReaderError as Ros2ReaderError
+from rosbags.rosbag2 import storage_mcap
+from rosbags.serde import SerdeError
+from rosbags.typesys import TypesysError
+
+DAMAGE: tuple[type[Exception], ...] = (
+    McapError,
+    Ros1ReaderError,
+    Ros2ReaderError,
+    SerdeError,
+    TypesysError,
+    zstandard.ZstdError,
+    storage_mcap.zstd.ZstdError,
+    sqlite3.Error,
+    struct.error,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    EOFError,
+    LookupError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    StopIteration,
+    SyntaxError,
+    TypeError,
+    ValueError,
+)
+"""The libraries do not wrap what their own code trips over, so a damaged length can surface as nearly
+anything.
+
+`tests/bags/test_damaged_bags.py` cuts and flips bytes of every kind of bag to find what is missing here.
+"""
+
+
+def short_reason(error: Exception) -> str:
+    """One line of an error met in damaged bytes; its kind where it says nothing."""
+    lines = str(error).strip().splitlines()
+    return lines[0][:200] if lines else type(error).__name__

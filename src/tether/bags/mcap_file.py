@@ -1,0 +1,406 @@
+"""MCAP files, by way of the `mcap` library's records and `rosbags`' chunk reader.
+
+A sound file is read through the index in its summary. Where that is missing, damaged or not enough (no chunk
+index, channels not repeated), the records are walked from the start and the index is made anew; what stands
+before a damage is kept, the readable beginning of a chunk that was cut off included. https://mcap.dev/spec
+"""
+
+from __future__ import annotations
+
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+import lz4.frame
+import zstandard
+from mcap.data_stream import ReadDataStream
+from mcap.opcode import Opcode
+from mcap.reader import FOOTER_SIZE, SeekingReader
+from mcap.records import (
+    Channel,
+    Chunk,
+    ChunkIndex,
+    DataEnd,
+    Footer,
+    McapRecord,
+    Message,
+    MessageIndex,
+    Schema,
+)
+from mcap.stream_reader import MAGIC_SIZE, StreamReader, breakup_chunk
+from mcap.summary import Summary
+from rosbags.rosbag2.storage_mcap import ChunkInfo, msgsrc
+from rosbags.typesys.msg import normalize_msgtype
+
+from tether.bags.damage import DAMAGE, short_reason
+from tether.bags.model import Block, Definition, DefinitionFormat, Encoding, RawRecord, StorageFile, TopicInfo
+from tether.bags.qos import qos_from_text
+from tether.bags.report import Loss, LossKind, LossLog
+
+LOOSE_PER_BLOCK = 512
+"""Messages outside of chunks are read in runs of this many."""
+RECORD_HEAD = 9
+"""Opcode (1 byte) and length (8 bytes) before every record."""
+MAX_SALVAGE_BYTES = 256 * 2**20
+SALVAGE_STEP_BYTES = 64 * 1024
+_TIME_LIMIT = 2**64
+_SCHEMA_FORMATS = {
+    "ros2msg": DefinitionFormat.MSG,
+    "ros1msg": DefinitionFormat.MSG,
+    "ros2idl": DefinitionFormat.IDL,
+    "omgidl": DefinitionFormat.IDL,
+}
+_ENCODINGS = {"cdr": Encoding.CDR, "ros1": Encoding.ROS1, "ros1msg": Encoding.ROS1}
+
+
+class _Channels:
+    """Channels of one file by id, as topics. A channel that was redefined (which the format forbids) keeps
+    its first form."""
+
+    def __init__(self) -> None:
+        self.topics: list[TopicInfo] = []
+        self.index: dict[int, int] = {}
+        self.schemas: dict[int, Schema] = {}
+
+    def see(self, record: McapRecord) -> None:
+        """Take note of a schema or channel."""
+        if isinstance(record, Schema):
+            self.schemas.setdefault(record.id, record)
+        elif isinstance(record, Channel) and record.id not in self.index:
+            self.index[record.id] = len(self.topics)
+            self.topics.append(_topic(record, self.schemas.get(record.schema_id)))
+
+
+def _topic(channel: Channel, schema: Schema | None) -> TopicInfo:
+    definition = Definition()
+    if schema is not None:
+        kind = _SCHEMA_FORMATS.get(schema.encoding, DefinitionFormat.NONE)
+        definition = Definition(kind, schema.data.decode("utf-8", "replace") if kind else "")
+    return TopicInfo(
+        name=channel.topic,
+        type=normalize_msgtype(schema.name) if schema is not None and schema.name else "(no schema)",
+        encoding=_ENCODINGS.get(channel.message_encoding, Encoding.OTHER),
+        definition=definition,
+        qos=qos_from_text(channel.metadata.get("offered_qos_profiles", "")),
+        latched=channel.metadata.get("latching") == "1",
+        encoding_name=channel.message_encoding,
+    )
+
+
+def open_mcap(path: Path, name: str, log: LossLog) -> StorageFile:
+    """Open one MCAP file. Nothing in a damaged file makes this raise; `log` tells what is lost."""
+    file = path.open("rb")
+    summary = _sound_summary(file, path.stat().st_size)
+    if isinstance(summary, str):
+        log.note(f"{name}: {summary}; read by walking its records")
+        return _Scan(file, path.stat().st_size, name, log).storage()
+    return _indexed(file, name, summary, log)
+
+
+def _sound_summary(file: IO[bytes], size: int) -> Summary | str:
+    """The summary, if it is whole and enough to read every message by; otherwise the reason why not."""
+    try:
+        summary = SeekingReader(file, record_size_limit=size).get_summary()
+        file.seek(size - FOOTER_SIZE - MAGIC_SIZE)
+        footer = next(StreamReader(file, skip_magic=True).records)
+    except DAMAGE as error:  # whatever the parser meets in damaged bytes means the same: no usable summary
+        return f"the file has no readable end ({short_reason(error)})"
+    if summary is None or not isinstance(footer, Footer):
+        return "the file has no index"
+    if footer.summary_crc and footer.summary_crc != _summary_crc(file, footer, size):
+        return "the checksum of the index is wrong"
+    if not summary.chunk_indexes:
+        return "the file has no index of chunks"
+    stated = summary.statistics
+    if stated is not None and stated.chunk_count != len(summary.chunk_indexes):
+        return f"the index lists {len(summary.chunk_indexes)} of {stated.chunk_count} chunks"
+    for chunk in summary.chunk_indexes:
+        if not chunk.message_index_offsets:
+            return "the index does not say which channels its chunks hold"
+        if chunk.chunk_start_offset + chunk.chunk_length > size:
+            return "the index points past the end of the file"
+        if any(channel not in summary.channels for channel in chunk.message_index_offsets):
+            return "the index does not repeat all channels"
+    if any(c.schema_id and c.schema_id not in summary.schemas for c in summary.channels.values()):
+        return "the index does not repeat all schemas"
+    return summary
+
+
+def _summary_crc(file: IO[bytes], footer: Footer, size: int) -> int:
+    """CRC32 from the summary's start up to the checksum itself (the footer's last 4 bytes before the magic)."""
+    file.seek(footer.summary_start)
+    return zlib.crc32(file.read(size - MAGIC_SIZE - 4 - footer.summary_start))
+
+
+def _indexed(file: IO[bytes], name: str, summary: Summary, log: LossLog) -> StorageFile:
+    channels = _Channels()
+    for record in (*summary.schemas.values(), *summary.channels.values()):
+        channels.see(record)
+    blocks = [
+        Block(index.message_start_time, _chunk_loader(file, name, index, channels.index, log))
+        for index in sorted(summary.chunk_indexes, key=lambda chunk: chunk.chunk_start_offset)
+    ]
+    recorded = None
+    if summary.statistics is not None:
+        counts = summary.statistics.channel_message_counts
+        recorded = {topic: counts.get(channel, 0) for channel, topic in channels.index.items()}
+    end_ns = max(chunk.message_end_time for chunk in summary.chunk_indexes)
+    return StorageFile(channels.topics, blocks, file.close, recorded, end_ns)
+
+
+def _chunk_loader(
+    file: IO[bytes], name: str, index: ChunkIndex, topic_of: dict[int, int], log: LossLog
+) -> Callable[[], list[RawRecord]]:
+    info = ChunkInfo(
+        index.message_start_time,
+        index.message_end_time,
+        index.chunk_start_offset,
+        index.chunk_length,
+        index.message_index_offsets,
+        index.message_index_length,
+        index.compression,
+        index.compressed_size,
+        index.uncompressed_size,
+        {},
+    )
+    where = f"{name}: chunk at byte {index.chunk_start_offset}"
+
+    def load() -> list[RawRecord]:
+        records: list[RawRecord] = []
+        try:
+            # rosbags hands back whatever the map holds for a channel; here that is the topic's index.
+            for time, _, topic, data in msgsrc(info, cast(Any, topic_of), 0, _TIME_LIMIT, cast(Any, file)):
+                if data is not None:
+                    records.append((time, cast(int, topic), data))
+        except DAMAGE as error:  # the parser's ways to fail on damaged bytes are many
+            count = _indexed_count(file, index)
+            log.add(Loss(LossKind.DAMAGED, where, short_reason(error), count, index.chunk_length))
+            return []
+        if records and (records[0][0] < index.message_start_time or records[-1][0] > index.message_end_time):
+            sound = [r for r in records if index.message_start_time <= r[0] <= index.message_end_time]
+            log.add(
+                Loss(
+                    LossKind.DAMAGED,
+                    where,
+                    "log times outside of the chunk's span",
+                    len(records) - len(sound),
+                )
+            )
+            return sound
+        return records
+
+    return load
+
+
+def _indexed_count(file: IO[bytes], index: ChunkIndex) -> int | None:
+    """Messages in a chunk according to its message index, or None where that is damaged too."""
+    total = 0
+    try:
+        for offset in index.message_index_offsets.values():
+            file.seek(offset)
+            record = next(
+                StreamReader(file, skip_magic=True, record_size_limit=index.message_index_length).records
+            )
+            if not isinstance(record, MessageIndex):
+                return None
+            total += len(record.records)
+    except DAMAGE:  # as above: damaged bytes; the count is then unknown, and reported as unknown
+        return None
+    return total
+
+
+@dataclass
+class _Loose:
+    """A run of messages outside of chunks, from byte `begin` to byte `end`."""
+
+    begin: int
+    end: int
+    start_ns: int
+    count: int
+
+
+class _Scan:
+    """Walks the records of a file that has no usable index."""
+
+    def __init__(self, file: IO[bytes], size: int, name: str, log: LossLog) -> None:
+        self._file = file
+        self._size = size
+        self._name = name
+        self._log = log
+        self._channels = _Channels()
+        self._blocks: list[Block] = []
+        self._loose: _Loose | None = None
+        self._counts: dict[int, int] = {}
+        self._end_ns: int | None = None
+        self._orphans = 0
+
+    def storage(self) -> StorageFile:
+        """Walk as far as the file can be read."""
+        self._file.seek(0)
+        begin = 0
+        try:
+            reader = StreamReader(self._file, emit_chunks=True, record_size_limit=self._size)
+            begin = MAGIC_SIZE
+            for record in reader.records:
+                if isinstance(record, DataEnd | Footer):
+                    break
+                # StreamReader skips records of unknown kind by itself, so `begin` may be an earlier record's end.
+                end = self._file.tell()
+                self._take(record, begin, end)
+                begin = end
+            else:
+                self._lost_from(begin, "no end of data was written")
+        except (
+            DAMAGE
+        ) as error:  # see open_mcap: the ways to fail on damaged bytes are many, their meaning is one
+            self._lost_from(begin, short_reason(error))
+        self._finish_loose()
+        if self._orphans:
+            where = f"{self._name}: messages of channels that were never declared"
+            self._log.add(Loss(LossKind.DAMAGED, where, "their topic and type are unknown", self._orphans))
+        return StorageFile(
+            self._channels.topics, self._blocks, self._file.close, dict(self._counts), self._end_ns, []
+        )
+
+    def _take(self, record: McapRecord, begin: int, end: int) -> None:
+        if isinstance(record, Chunk):
+            self._finish_loose()
+            self._take_chunk(record, begin)
+        elif isinstance(record, Message):
+            if self._loose is None:
+                self._loose = _Loose(begin, end, record.log_time, 0)
+            self._loose.end = end
+            self._loose.start_ns = min(self._loose.start_ns, record.log_time)
+            self._loose.count += 1
+            self._count(record)
+            if self._loose.count >= LOOSE_PER_BLOCK:
+                self._finish_loose()
+        else:
+            self._channels.see(record)
+
+    def _count(self, message: Message) -> bool:
+        topic = self._channels.index.get(message.channel_id)
+        if topic is None:
+            self._orphans += 1
+            return False
+        self._counts[topic] = self._counts.get(topic, 0) + 1
+        self._end_ns = max(self._end_ns or 0, message.log_time)
+        return True
+
+    def _take_chunk(self, chunk: Chunk, begin: int) -> None:
+        records = _chunk_records(chunk, f"{self._name}: chunk at byte {begin}", self._log)
+        for record in records:
+            self._channels.see(record)
+        times = [r.log_time for r in records if isinstance(r, Message) and self._count(r)]
+        if times:
+            self._blocks.append(Block(min(times), self._reload_chunk(begin)))
+
+    def _reload_chunk(self, begin: int) -> Callable[[], list[RawRecord]]:
+        def load() -> list[RawRecord]:
+            self._file.seek(begin + RECORD_HEAD)
+            chunk = Chunk.read(ReadDataStream(self._file))
+            return self._raw(_chunk_records(chunk, f"{self._name}: chunk at byte {begin}", self._log))
+
+        return load
+
+    def _finish_loose(self) -> None:
+        run, self._loose = self._loose, None
+        if run is None:
+            return
+
+        def load() -> list[RawRecord]:
+            self._file.seek(run.begin)
+            return self._raw(_records(io.BytesIO(self._file.read(run.end - run.begin)), self._size))
+
+        self._blocks.append(Block(run.start_ns, load))
+
+    def _raw(self, records: Any) -> list[RawRecord]:
+        raw = []
+        for record in records:
+            if isinstance(record, Message) and record.channel_id in self._channels.index:
+                raw.append((record.log_time, self._channels.index[record.channel_id], record.data))
+        raw.sort(key=_log_time)
+        return raw
+
+    def _lost_from(self, begin: int, why: str) -> None:
+        """The file ends, or makes no sense, at `begin`; keep what a chunk that was cut off still shows."""
+        saved = self._salvage(begin)
+        if saved:
+            self._blocks.append(Block(saved[0][0], lambda: saved))
+        lost = self._size - begin
+        if lost == 0 and why == "EndOfFile":
+            why = "the file stops between two records; its end was never written"
+        kept = f"; {len(saved)} messages from its last, incomplete chunk are kept" if saved else ""
+        where = f"{self._name}: from byte {begin}"
+        self._log.add(Loss(LossKind.TRUNCATED, where, f"{why}{kept}", None if lost else 0, lost))
+
+    def _salvage(self, begin: int) -> list[RawRecord]:
+        self._file.seek(begin)
+        head = self._file.read(RECORD_HEAD)
+        if len(head) < RECORD_HEAD or head[0] != Opcode.CHUNK:
+            return []
+        try:
+            chunk = Chunk.read(ReadDataStream(io.BytesIO(self._file.read(MAX_SALVAGE_BYTES))))
+            records = _in_span(chunk, _beginning(chunk))
+        except DAMAGE:  # the cut is in the chunk's own head, or the head is nonsense: nothing to save
+            return []
+        for record in records:
+            self._channels.see(record)
+            if isinstance(record, Message):
+                self._count(record)
+        return self._raw(records)
+
+
+def _chunk_records(chunk: Chunk, where: str, log: LossLog) -> list[McapRecord]:
+    """A whole chunk's records. A damaged chunk whose checksum is wrong yields none, for then nothing in it
+    can be trusted; one that carries no checksum yields what stands before the damage."""
+    size = len(chunk.data)
+    if chunk.compression not in ("", "zstd", "lz4"):
+        log.add(
+            Loss(LossKind.DAMAGED, where, f"compression {chunk.compression!r} is not supported", None, size)
+        )
+        return []
+    try:
+        return breakup_chunk(chunk, validate_crc=True)
+    except DAMAGE as error:  # a damaged chunk is skipped: its length still leads to the next record
+        records = [] if chunk.uncompressed_crc else _in_span(chunk, _beginning(chunk))
+        kept = sum(isinstance(record, Message) for record in records)
+        what = short_reason(error) + (f"; the {kept} messages before it are kept" if kept else "")
+        log.add(Loss(LossKind.DAMAGED, where, what, None, size))
+        return records
+
+
+def _in_span(chunk: Chunk, records: Iterator[McapRecord]) -> list[McapRecord]:
+    first, last = chunk.message_start_time, chunk.message_end_time
+    return [r for r in records if not isinstance(r, Message) or first <= r.log_time <= last]
+
+
+def _beginning(chunk: Chunk) -> Iterator[McapRecord]:
+    """Records at the beginning of a chunk whose data is cut off or damaged further on."""
+    plain = bytearray()
+    feed: Callable[[bytes], bytes] = bytes
+    if chunk.compression == "zstd":
+        feed = zstandard.ZstdDecompressor().decompressobj().decompress
+    elif chunk.compression == "lz4":
+        feed = lz4.frame.LZ4FrameDecompressor().decompress
+    for at in range(0, len(chunk.data), SALVAGE_STEP_BYTES):
+        try:
+            plain += feed(chunk.data[at : at + SALVAGE_STEP_BYTES])
+        except DAMAGE:  # the compressed stream breaks here; the caller reports the damage
+            break
+    return _records(io.BytesIO(bytes(plain)), len(plain))
+
+
+def _records(stream: IO[bytes], limit: int) -> Iterator[McapRecord]:
+    """Records until the stream ends or stops making sense."""
+    try:
+        yield from StreamReader(stream, skip_magic=True, emit_chunks=True, record_size_limit=limit).records
+    except DAMAGE:  # the end of a cut-off stream; whoever calls has logged the damage already
+        return
+
+
+def _log_time(record: RawRecord) -> int:
+    return record[0]

@@ -1,0 +1,431 @@
+"""Reading bags of every kind, sound or broken, through one face.
+
+`open_bag(path)` gives a `Bag`; `bag.messages()` yields everything readable in log-time order; `bag.report()`
+says what there is and what was lost. Broken bags never raise while they are read: what cannot be had is
+counted and named.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import struct
+import tempfile
+from collections.abc import Callable, Collection, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import zstandard
+from rosbags.typesys.store import Typestore
+
+from tether import codec
+from tether.bags.damage import short_reason
+from tether.bags.definitions import ResolvedType, TypeResolver
+from tether.bags.layout import Layout, lay_out
+from tether.bags.mcap_file import open_mcap
+from tether.bags.model import BagMessage, Block, Encoding, RawRecord, StorageFile, TopicInfo
+from tether.bags.report import (
+    BagError,
+    CorruptMessageError,
+    FileReport,
+    Loss,
+    LossKind,
+    LossLog,
+    Report,
+    TopicReport,
+)
+from tether.bags.ros1_file import open_ros1
+from tether.bags.sniff import SUFFIXES, ZSTD_MAGIC, FileFormat, looks_like, sniff
+from tether.bags.sqlite_file import open_sqlite
+from tether.errors import Fault, InvalidInputError, TetherError
+
+OPENERS: dict[FileFormat, Callable[[Path, str, LossLog], StorageFile]] = {
+    FileFormat.MCAP: open_mcap,
+    FileFormat.SQLITE: open_sqlite,
+    FileFormat.ROS1: open_ros1,
+}
+MAX_MESSAGE_BYTES = 2**30
+"""A single message that claims to unpack to more than this is taken for damaged."""
+_STAMP_LE = struct.Struct("<iI")
+_STAMP_BE = struct.Struct(">iI")
+_NO_MESSAGES: Any = None
+
+
+@dataclass
+class _OpenFile:
+    path: Path
+    format: FileFormat
+    compression: str
+    storage: StorageFile
+
+
+@dataclass
+class _Tally:
+    """Counts of one pass over the bag. `whole`: it went over every topic from start to end."""
+
+    delivered: dict[int, int]
+    corrupt: dict[int, tuple[int, str]]
+    unknown: dict[int, int]
+    whole: bool = False
+    disordered: int = 0
+
+    @property
+    def seen(self) -> int:
+        """Messages met."""
+        met = (
+            sum(self.delivered.values())
+            + sum(n for n, _ in self.corrupt.values())
+            + sum(self.unknown.values())
+        )
+        return met
+
+
+def open_bag(path: str | Path, typestore: Typestore | None = None) -> Bag:
+    """Open a bag: a folder (with or without metadata.yaml) or a single .mcap, .db3 or .bag file, whatever its
+    name.
+
+    typestore: for types that the bag does not define; default: ROS 2 Jazzy's and tether_msgs. Raises
+    InvalidInputError where nothing at all can be read; a bag that is merely broken opens.
+    """
+    return Bag(Path(path), codec.typestore() if typestore is None else typestore)
+
+
+class Bag:
+    """An opened bag; a context manager. `topics`: by name. Times are nanoseconds of log (receive) time."""
+
+    def __init__(self, path: Path, typestore: Typestore) -> None:
+        self.path = path
+        self._log = LossLog()
+        self._stack = ExitStack()
+        self._topics: list[TopicInfo] = []
+        self._keys: dict[tuple[str, str, Encoding], int] = {}
+        self._blocks: list[tuple[Block, list[int]]] = []
+        self._tally = _Tally({}, {}, {})
+        self._layout: Layout = lay_out(path, self._log)
+        try:
+            self._files = self._open_files()
+        except BaseException:
+            self._stack.close()
+            raise
+        resolver = TypeResolver(typestore)
+        self._types = [self._resolve(resolver, topic) for topic in self._topics]
+        self._compare_counts()
+
+    def __enter__(self) -> Bag:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files and remove what was unpacked for reading."""
+        self._stack.close()
+
+    @property
+    def topics(self) -> dict[str, TopicInfo]:
+        """The bag's topics by name; of a topic with several types, the first."""
+        named: dict[str, TopicInfo] = {}
+        for topic in self._topics:
+            named.setdefault(topic.name, topic)
+        return named
+
+    @property
+    def start_ns(self) -> int | None:
+        """Log time of the first message, None in a bag without any."""
+        return min((block.start_ns for block, _ in self._blocks), default=None)
+
+    @property
+    def end_ns(self) -> int | None:
+        """Log time of the last message, None in a bag without any."""
+        return max((f.storage.end_ns for f in self._files if f.storage.end_ns is not None), default=None)
+
+    @property
+    def custom_data(self) -> dict[str, Any]:
+        """`custom_data` of metadata.yaml: what the recorder wrote about the run; {} where there is none."""
+        return dict(self._layout.custom_data)
+
+    def resolved(self, topic: str) -> ResolvedType | None:
+        """The type of a topic with the store that knows it; None where it is unknown."""
+        return next((r for t, r in zip(self._topics, self._types, strict=True) if t.name == topic), None)
+
+    def messages(
+        self, topics: Collection[str] | None = None, start_ns: int | None = None, check: bool = True
+    ) -> Iterator[BagMessage]:
+        """Everything readable in log-time order, ties in file order.
+
+        topics: only these. start_ns: only from this log time on. check: deserialise each message and leave
+        out, named and counted, those whose bytes do not fit their type; without it `message` may raise
+        CorruptMessageError. Raises InvalidInputError for topics that the bag does not have.
+        """
+        wanted = self._wanted(topics)
+        tally = _Tally({}, {}, {})
+        yield from self._deliver(tally, wanted, start_ns, check)
+        tally.whole = topics is None and start_ns is None and check
+        if tally.whole or tally.seen > self._tally.seen:
+            self._tally = tally
+
+    def read_through(self) -> Report:
+        """Read everything once without keeping it, so that the report is complete."""
+        for _ in self.messages():
+            pass
+        return self.report()
+
+    def report(self) -> Report:
+        """What is in the bag and what was lost, as far as it has been read."""
+        recorded = self._recorded()
+        tally = self._tally
+        topics = [
+            TopicReport(
+                topic.name, topic.type, topic.encoding_name, recorded.get(i), tally.delivered.get(i, 0)
+            )
+            for i, topic in enumerate(self._topics)
+        ]
+        notes = list(self._log.notes)
+        if tally.disordered:
+            notes.append(
+                f"{tally.disordered} messages have log times before those of earlier blocks; order is theirs"
+            )
+        return Report(
+            path=str(self.path),
+            storage="+".join(sorted({f.format.value for f in self._files})),
+            files=[
+                FileReport(f.path.name, f.path.stat().st_size, f.format.value, f.compression)
+                for f in self._files
+            ],
+            topics=topics,
+            losses=[*self._log.losses, *self._message_losses(tally)],
+            notes=notes,
+            start_ns=self.start_ns,
+            end_ns=self.end_ns,
+            complete=tally.whole,
+        )
+
+    # Opening
+
+    def _open_files(self) -> list[_OpenFile]:
+        files: list[_OpenFile] = []
+        faults: list[Fault] = []
+        for path in self._layout.files:
+            try:
+                files.append(self._open_file(path))
+            except InvalidInputError as error:
+                faults += error.faults
+                why = "; ".join(f"{fault.found}, expected {fault.expected}" for fault in error.faults)
+                count = self._layout.file_counts.get(path.name)
+                self._log.add(Loss(LossKind.UNREADABLE_FILE, path.name, why, count, path.stat().st_size))
+            except (TetherError, OSError, sqlite3.Error, zstandard.ZstdError) as error:
+                faults.append(Fault(str(path), short_reason(error), "a readable file"))
+                size = path.stat().st_size
+                self._log.add(Loss(LossKind.UNREADABLE_FILE, path.name, short_reason(error), None, size))
+        if not files:
+            raise InvalidInputError("bag", faults, "nothing in it can be read")
+        return files
+
+    def _open_file(self, path: Path) -> _OpenFile:
+        kind = sniff(path)
+        compression, plain = "", path
+        if kind is FileFormat.ZSTD:
+            compression, plain = "zstd", self._unpack(path)
+            kind = sniff(plain)
+        if kind is None or kind is FileFormat.ZSTD:
+            raise InvalidInputError(
+                "bag", [Fault(path.name, looks_like(plain), "an MCAP, SQLite or ROS 1 file")]
+            )
+        named = SUFFIXES.get(Path(path.name.removesuffix(".zstd")).suffix)
+        if named is not None and named is not kind:
+            self._log.note(f"{path.name}: named as {named.value}, but it is {kind.value} and read as that")
+        storage = OPENERS[kind](plain, path.name, self._log)
+        self._stack.callback(storage.close)
+        indices = [self._add_topic(topic) for topic in storage.topics]
+        self._blocks += [(block, indices) for block in storage.blocks]
+        return _OpenFile(path, kind, compression, storage)
+
+    def _unpack(self, path: Path) -> Path:
+        """Undo file compression into a temporary folder; of a file that was cut off, as much as there is."""
+        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-bag-"))
+        plain = Path(folder) / path.name.removesuffix(".zstd")
+        with path.open("rb") as packed, plain.open("wb") as out:
+            try:
+                shutil.copyfileobj(
+                    zstandard.ZstdDecompressor().stream_reader(packed, read_size=2**16), out, 2**16
+                )
+            except zstandard.ZstdError as error:
+                what = f"zstd file compression breaks off ({short_reason(error)})"
+                self._log.add(Loss(LossKind.TRUNCATED, path.name, what, None))
+        return plain
+
+    def _add_topic(self, topic: TopicInfo) -> int:
+        """Index of the topic in this bag; splits repeat their topics."""
+        key = (topic.name, topic.type, topic.encoding)
+        if key not in self._keys:
+            qos = topic.qos or self._layout.topic_qos.get(topic.name, ())
+            self._keys[key] = len(self._topics)
+            self._topics.append(replace(topic, qos=tuple(qos)))
+        return self._keys[key]
+
+    def _resolve(self, resolver: TypeResolver, topic: TopicInfo) -> ResolvedType | None:
+        if topic.encoding is Encoding.OTHER:
+            return None
+        resolved = resolver.resolve(topic)
+        if resolved is not None and resolved.note:
+            self._log.note(resolved.note)
+        return resolved
+
+    def _recorded(self) -> dict[int, int]:
+        """Messages per topic by the files' own account; by metadata.yaml for topics where the files give
+        none."""
+        recorded: dict[int, int] = {}
+        silent = any(file.storage.recorded is None for file in self._files)
+        for file in self._files:
+            for local, count in (file.storage.recorded or {}).items():
+                index = self._keys_of(file)[local]
+                recorded[index] = recorded.get(index, 0) + count
+        for index, topic in enumerate(self._topics):
+            stated = self._layout.topic_counts.get(topic.name)
+            if stated is not None and (silent or self._log.losses):
+                recorded[index] = max(recorded.get(index, 0), stated)
+        return recorded
+
+    def _keys_of(self, file: _OpenFile) -> list[int]:
+        return [self._keys[(t.name, t.type, t.encoding)] for t in file.storage.topics]
+
+    def _compare_counts(self) -> None:
+        """Where a file was damaged and metadata.yaml knows how many messages it had, the loss can be counted;
+        where it was not and the numbers differ, it is the metadata that is wrong."""
+        for file in self._files:
+            stated = self._layout.file_counts.get(file.path.name)
+            if stated is None and len(self._files) == 1 and not self._missing_files():
+                stated = self._layout.total
+            held = None if file.storage.recorded is None else sum(file.storage.recorded.values())
+            if stated is None or held is None:
+                continue
+            cut = [
+                loss
+                for loss in self._log.losses
+                if loss.where.startswith(file.path.name) and loss.messages is None
+            ]
+            if len(cut) == 1 and stated >= held:
+                self._log.add(replace(cut[0], messages=stated - held))
+            elif not cut and stated != held:
+                self._log.note(
+                    f"metadata.yaml says {stated} messages for {file.path.name}, the file holds {held}"
+                )
+
+    def _missing_files(self) -> bool:
+        return any(
+            loss.kind in (LossKind.MISSING_FILE, LossKind.UNREADABLE_FILE) for loss in self._log.losses
+        )
+
+    # Reading
+
+    def _wanted(self, topics: Collection[str] | None) -> list[bool]:
+        if topics is None:
+            return [True] * len(self._topics)
+        have = {topic.name for topic in self._topics}
+        missing = sorted(set(topics) - have)
+        if missing:
+            raise InvalidInputError(
+                "topics",
+                [
+                    Fault(name, "no such topic in the bag", f"one of {', '.join(sorted(have)) or 'none'}")
+                    for name in missing
+                ],
+                "`tether replay BAG --info` lists the topics",
+            )
+        return [topic.name in topics for topic in self._topics]
+
+    def _merged(self) -> Iterator[RawRecord]:
+        """Records of all blocks in log-time order. A block is loaded when its start is reached; blocks
+        overlap."""
+        pending: list[RawRecord] = []
+        at = 0
+        for block, indices in sorted(self._blocks, key=lambda entry: entry[0].start_ns):
+            while at < len(pending) and pending[at][0] < block.start_ns:
+                yield pending[at]
+                at += 1
+            loaded = [(time, indices[topic], data) for time, topic, data in block.load()]
+            if at < len(pending):
+                pending = sorted(
+                    pending[at:] + loaded, key=_log_time
+                )  # stable; merges two sorted runs in one go
+            else:
+                pending = loaded
+            at = 0
+        yield from pending[at:]
+
+    def _deliver(
+        self, tally: _Tally, wanted: list[bool], start_ns: int | None, check: bool
+    ) -> Iterator[BagMessage]:
+        names = [topic.name for topic in self._topics]
+        decoders = [None if resolved is None else resolved.decoder() for resolved in self._types]
+        latest = -(2**63)
+        for time, index, data in self._merged():
+            if not wanted[index] or (start_ns is not None and time < start_ns):
+                continue
+            resolved, decode = self._types[index], decoders[index]
+            if resolved is None or decode is None:
+                tally.unknown[index] = tally.unknown.get(index, 0) + 1
+                continue
+            try:
+                raw = _unpacked(data) if data[:4] == ZSTD_MAGIC else data
+                message = decode(raw) if check else None
+                stamp_ns = _header_stamp_ns(raw, resolved)
+            except CorruptMessageError as error:
+                count, first = tally.corrupt.get(index, (0, f"first at log time {time}: {error}"))
+                tally.corrupt[index] = (count + 1, first)
+                continue
+            if time < latest:
+                tally.disordered += 1
+            else:
+                latest = time
+            tally.delivered[index] = tally.delivered.get(index, 0) + 1
+            yield BagMessage(
+                names[index], resolved.name, resolved.encoding, time, stamp_ns, raw, decode, message
+            )
+
+    def _message_losses(self, tally: _Tally) -> Iterator[Loss]:
+        recorded = self._recorded()
+        for index, topic in enumerate(self._topics):
+            if index in tally.corrupt:
+                count, first = tally.corrupt[index]
+                yield Loss(LossKind.CORRUPT_MESSAGE, topic.name, first, count)
+            if self._types[index] is None:
+                count_unknown = tally.unknown.get(index, recorded.get(index))
+                if topic.encoding is Encoding.OTHER:
+                    what = f"messages are {topic.encoding_name or 'of no stated encoding'}, not CDR or ROS 1"
+                    yield Loss(LossKind.UNKNOWN_ENCODING, topic.name, what, count_unknown)
+                else:
+                    what = f"{topic.type} is defined neither in the bag nor in the type store"
+                    yield Loss(LossKind.UNKNOWN_TYPE, topic.name, what, count_unknown)
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Undo message compression. A CDR message begins with a zero byte, so zstd's magic is never one."""
+    try:
+        if zstandard.frame_content_size(data) > MAX_MESSAGE_BYTES:
+            raise CorruptMessageError(f"a compressed message that claims more than {MAX_MESSAGE_BYTES} bytes")
+        return zstandard.ZstdDecompressor().decompress(data, max_output_size=MAX_MESSAGE_BYTES)
+    except zstandard.ZstdError as error:
+        raise CorruptMessageError(
+            f"a compressed message that cannot be unpacked ({short_reason(error)})"
+        ) from error
+
+
+def _header_stamp_ns(raw: bytes, resolved: ResolvedType) -> int | None:
+    if not resolved.has_header or len(raw) < 12:
+        return None
+    big_endian = resolved.encoding is Encoding.CDR and raw[1] == 0
+    sec, nanosec = (_STAMP_BE if big_endian else _STAMP_LE).unpack_from(raw, 4)
+    return int(sec) * 1_000_000_000 + int(nanosec)
+
+
+def _log_time(record: RawRecord) -> int:
+    return record[0]
+
+
+__all__ = ["Bag", "BagError", "open_bag"]

@@ -1,0 +1,78 @@
+"""What a file is, decided by its first bytes and never by its name."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+
+from tether.bags.report import BagError
+from tether.errors import Fault, InvalidInputError
+
+MCAP_MAGIC = b"\x89MCAP0\r\n"
+SQLITE_MAGIC = b"SQLite format 3\x00"
+ROS1_MAGIC = b"#ROSBAG V"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+
+
+class FileFormat(str, Enum):
+    """Kinds of file that a bag can consist of."""
+
+    MCAP = "mcap"
+    SQLITE = "sqlite3"
+    ROS1 = "ros1"
+    ZSTD = "zstd"
+    """A whole file packed with zstd (rosbag2's file compression); what is inside shows after unpacking."""
+
+
+SUFFIXES = {
+    ".mcap": FileFormat.MCAP,
+    ".db3": FileFormat.SQLITE,
+    ".bag": FileFormat.ROS1,
+    ".zstd": FileFormat.ZSTD,
+}
+
+
+def sniff(path: Path) -> FileFormat | None:
+    """The file's kind, or None where its first bytes are none of a bag's. Raises BagError if it cannot be
+    read."""
+    head = head_of(path)
+    for magic, kind in (
+        (MCAP_MAGIC, FileFormat.MCAP),
+        (SQLITE_MAGIC, FileFormat.SQLITE),
+        (ROS1_MAGIC, FileFormat.ROS1),
+        (ZSTD_MAGIC, FileFormat.ZSTD),
+    ):
+        if head.startswith(magic):
+            return kind
+    return None
+
+
+def head_of(path: Path) -> bytes:
+    """The first 16 bytes."""
+    try:
+        with path.open("rb") as file:
+            return file.read(16)
+    except OSError as error:
+        raise BagError(
+            f"{path}: cannot be read ({error.strerror or error}); check that it is there and permitted"
+        ) from error
+
+
+def not_a_bag(path: Path) -> InvalidInputError:
+    """The error for a file that is no bag, naming what it looks like instead."""
+    expected = "an MCAP file, a rosbag2 SQLite file or a ROS 1 bag"
+    return InvalidInputError(
+        "bag",
+        [Fault(str(path), looks_like(path), expected)],
+        "record again, or name the folder or file of a bag",
+    )
+
+
+def looks_like(path: Path) -> str:
+    """A few words on what a file that is no bag seems to be."""
+    head = head_of(path)
+    if not head:
+        return "an empty file (0 bytes: the recorder never wrote to it)"
+    if all(32 <= byte < 127 or byte in (9, 10, 13) for byte in head):
+        return f"text, beginning {head.decode('ascii')!r}"
+    return f"{path.stat().st_size} bytes beginning {head.hex(' ')}"

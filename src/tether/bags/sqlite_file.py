@@ -1,0 +1,278 @@
+"""rosbag2 SQLite files of every schema version, sound or damaged.
+
+Rows are read in blocks along the primary key, so that a page that is gone costs the rows on it and not the
+rest. Schema versions: 1 (2019), 2 (QoS), 3 (schema table), 4 (message definitions).
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from array import array
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rosbags.typesys.msg import normalize_msgtype
+
+from tether.bags.damage import short_reason
+from tether.bags.model import Block, Definition, DefinitionFormat, Encoding, RawRecord, StorageFile, TopicInfo
+from tether.bags.qos import qos_from_text
+from tether.bags.report import Loss, LossKind, LossLog
+from tether.errors import Fault, InvalidInputError
+
+BLOCK_ROWS = 512
+BLOCK_BYTES = 4 * 2**20
+_FORMATS = {"ros2msg": DefinitionFormat.MSG, "ros2idl": DefinitionFormat.IDL}
+_NEAR = 4096
+"""How many rows behind a damaged one are tried one by one before looking further away."""
+_FAR = 2**40
+
+
+def open_sqlite(path: Path, name: str, log: LossLog) -> StorageFile:
+    """Open one database. Raises InvalidInputError where its tables cannot be found at all."""
+    connection = _connect(path, name, log)
+    try:
+        topics, index_of = _topics(connection, name, log)
+        return _Rows(connection, path, name, index_of, log).storage(topics)
+    except sqlite3.Error as error:
+        connection.close()
+        fault = Fault(name, short_reason(error), "a rosbag2 database with tables `topics` and `messages`")
+        raise InvalidInputError("SQLite bag", [fault], "nothing in this file can be read") from error
+    except InvalidInputError:
+        connection.close()
+        raise
+
+
+def _connect(path: Path, name: str, log: LossLog) -> sqlite3.Connection:
+    """Read-only. A write-ahead log beside the file holds its newest rows, so it is read too where that is
+    possible; `immutable` (which ignores it) is for files on media where SQLite cannot make its shared-memory
+    file."""
+    uri = path.absolute().as_uri()
+    wal = path.with_name(path.name + "-wal")
+    if wal.is_file() and wal.stat().st_size:
+        try:
+            connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
+            connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        except sqlite3.Error as error:
+            what = f"the write-ahead log cannot be read here ({short_reason(error)}); copy the bag to a writable folder"
+            log.add(Loss(LossKind.DAMAGED, wal.name, what, None, wal.stat().st_size))
+        else:
+            log.note(f"{name}: not closed properly; its newest rows were read from {wal.name}")
+            return _lenient(connection)
+    return _lenient(sqlite3.connect(f"{uri}?mode=ro&immutable=1", uri=True))
+
+
+def _lenient(connection: sqlite3.Connection) -> sqlite3.Connection:
+    """Text that is no UTF-8 must not make the rest of its row unreadable."""
+    connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    return connection
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
+    return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+
+
+def _topics(
+    connection: sqlite3.Connection, name: str, log: LossLog
+) -> tuple[list[TopicInfo], dict[int, int]]:
+    columns = _columns(connection, "topics")
+    missing = {"id", "name", "type"} - columns or {"topic_id", "timestamp", "data"} - _columns(
+        connection, "messages"
+    )
+    if missing:
+        found = "tables " + (
+            ", ".join(r[0] for r in connection.execute("SELECT name FROM sqlite_master")) or "none"
+        )
+        raise InvalidInputError(
+            "SQLite bag",
+            [Fault(name, found, "a rosbag2 database with tables `topics` and `messages`")],
+            "this is some other database; name the folder or file of a bag",
+        )
+    definitions = _definitions(connection, name, log)
+    fields = [c for c in ("serialization_format", "offered_qos_profiles") if c in columns]
+    topics: list[TopicInfo] = []
+    index_of: dict[int, int] = {}
+    for row in connection.execute(
+        f"SELECT {', '.join(['id', 'name', 'type', *fields])} FROM topics ORDER BY id"
+    ):
+        extra = dict(zip(fields, row[3:], strict=True))
+        wire = str(extra.get("serialization_format", "cdr"))
+        index_of[row[0]] = len(topics)
+        topics.append(
+            TopicInfo(
+                name=str(row[1]),
+                type=normalize_msgtype(str(row[2])),
+                encoding=Encoding.CDR if wire == "cdr" else Encoding.OTHER,
+                definition=definitions.get(str(row[2]), Definition()),
+                qos=qos_from_text(str(extra.get("offered_qos_profiles", ""))),
+                encoding_name=wire,
+            )
+        )
+    return topics, index_of
+
+
+def _definitions(connection: sqlite3.Connection, name: str, log: LossLog) -> dict[str, Definition]:
+    if "encoded_message_definition" not in _columns(connection, "message_definitions"):
+        return {}
+    query = "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
+    try:
+        rows = connection.execute(query).fetchall()
+    except sqlite3.Error as error:
+        log.note(
+            f"{name}: message definitions cannot be read ({short_reason(error)}); types are taken from the store"
+        )
+        return {}
+    return {
+        str(type_): Definition(_FORMATS.get(str(encoding), DefinitionFormat.NONE), str(text))
+        for type_, encoding, text in rows
+        if encoding in _FORMATS
+    }
+
+
+class _Rows:
+    """The rows of the messages table, found along the primary key with damaged stretches left out."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, path: Path, name: str, index_of: dict[int, int], log: LossLog
+    ) -> None:
+        self._connection = connection
+        self._path = path
+        self._name = name
+        self._index_of = index_of
+        self._log = log
+        self._blocks: list[Block] = []
+        self._counts: dict[int, int] = dict.fromkeys(index_of.values(), 0)
+        self._end_ns: int | None = None
+        self._orphans = 0
+        self._broken: list[str] = []
+
+    def storage(self, topics: list[TopicInfo]) -> StorageFile:
+        """Find every readable row, without reading the messages themselves."""
+        after = -(2**63)
+        while True:
+            try:
+                after = self._walk(after)
+                break
+            except sqlite3.Error as error:
+                after = self._last
+                resumed = self._next_readable(after)
+                upto = "the end" if resumed is None else f"row {resumed}"
+                self._broken.append(f"after row {max(after, 0)} up to {upto}: {short_reason(error)}")
+                if resumed is None:
+                    break
+                after = resumed - 1
+        self._report()
+        return StorageFile(topics, self._blocks, self._connection.close, dict(self._counts), self._end_ns)
+
+    def _walk(self, after: int) -> int:
+        """Index rows with id > `after`; `self._last` is the last row seen, also when this raises."""
+        self._last = after
+        ids, low, size = array("q"), 2**63, 0
+        query = "SELECT id, topic_id, timestamp, length(data) FROM messages WHERE id > ? ORDER BY id"
+        try:
+            for row_id, topic_id, time, length in self._connection.execute(query, (after,)):
+                self._last = row_id
+                topic = self._index_of.get(topic_id)
+                if topic is None or not isinstance(time, int):
+                    self._orphans += 1
+                    continue
+                self._counts[topic] += 1
+                self._end_ns = time if self._end_ns is None else max(self._end_ns, time)
+                ids.append(row_id)
+                low, size = min(low, time), size + (length or 0)
+                if len(ids) >= BLOCK_ROWS or size >= BLOCK_BYTES:
+                    self._blocks.append(Block(low, self._loader(ids[0], ids[-1])))
+                    ids, low, size = array("q"), 2**63, 0
+        finally:
+            if ids:
+                self._blocks.append(Block(low, self._loader(ids[0], ids[-1])))
+        return self._last
+
+    def _next_readable(self, after: int) -> int | None:
+        """The first row id past the damage behind `after`: one by one nearby, then in doubling strides."""
+        base = max(after, 0)
+        for candidate in range(base + 1, base + _NEAR):
+            if (found := self._probe(candidate)) is not None:
+                return found or None
+        stride = _NEAR
+        while stride < _FAR:
+            if (found := self._probe(base + stride)) is not None:
+                return self._earliest(base + stride // 2, base + stride) if found else None
+            stride *= 2
+        return None
+
+    def _earliest(self, bad: int, good: int) -> int | None:
+        while good - bad > 1:
+            middle = (bad + good) // 2
+            if self._probe(middle) is None:
+                bad = middle
+            else:
+                good = middle
+        return self._probe(good) or None
+
+    def _probe(self, row_id: int) -> int | None:
+        """Id of the first row at or behind `row_id`; 0 if there is none; None if that place cannot be read."""
+        query = "SELECT id, timestamp, length(data) FROM messages WHERE id >= ? ORDER BY id LIMIT 1"
+        try:
+            row = self._connection.execute(query, (row_id,)).fetchone()
+        except sqlite3.Error:
+            return None
+        return int(row[0]) if row else 0
+
+    def _loader(self, first: int, last: int) -> Callable[[], list[RawRecord]]:
+        def load() -> list[RawRecord]:
+            records: list[RawRecord] = []
+            at, lost, why = first, 0, ""
+            while at <= last:
+                try:
+                    for row_id, record in self._fetch(at, last):
+                        at = row_id + 1
+                        if record is not None:
+                            records.append(record)
+                    break
+                except sqlite3.Error as error:  # one row's data is on a page that is gone
+                    lost, why, at = lost + 1, short_reason(error), self._following(at, last)
+            if lost:
+                where = f"{self._name}: rows {first} to {last}"
+                self._log.add(Loss(LossKind.DAMAGED, where, why, lost))
+            records.sort(key=lambda record: record[0])
+            return records
+
+        return load
+
+    def _fetch(self, first: int, last: int) -> Any:
+        query = "SELECT id, topic_id, timestamp, data FROM messages WHERE id BETWEEN ? AND ? ORDER BY id"
+        for row_id, topic_id, time, data in self._connection.execute(query, (first, last)):
+            topic = self._index_of.get(topic_id)
+            sound = topic is not None and isinstance(time, int) and isinstance(data, bytes)
+            yield row_id, (time, topic, data) if sound else None
+
+    def _following(self, at: int, last: int) -> int:
+        """The row behind the first row at or after `at`, found without touching message data."""
+        try:
+            row = self._connection.execute(
+                "SELECT min(id) FROM messages WHERE id >= ? AND id <= ?", (at, last)
+            ).fetchone()
+        except sqlite3.Error:
+            return at + 1
+        return int(row[0]) + 1 if row and row[0] is not None else last + 1
+
+    def _report(self) -> None:
+        if self._orphans:
+            where = f"{self._name}: rows of topics that the file does not declare"
+            self._log.add(Loss(LossKind.DAMAGED, where, "their topic and type are unknown", self._orphans))
+        if self._broken:
+            stated = self._stated_pages()
+            kind = LossKind.TRUNCATED if stated and stated > self._path.stat().st_size else LossKind.DAMAGED
+            missing = stated - self._path.stat().st_size if kind is LossKind.TRUNCATED else None
+            self._log.add(
+                Loss(kind, f"{self._name}: table `messages`", "; ".join(self._broken), None, missing)
+            )
+
+    def _stated_pages(self) -> int:
+        """Bytes that the database should have by its header (page size at byte 16, pages at byte 28;
+        big-endian). https://www.sqlite.org/fileformat.html#the_database_header"""
+        with self._path.open("rb") as file:
+            head = file.read(32)
+        page = int.from_bytes(head[16:18], "big")
+        return (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big")

@@ -228,6 +228,8 @@ class Source(str, Enum):
     TEACHER = "teacher"
     FALLBACK = "fallback"
     OPERATOR = "operator"
+    GATE = "gate"
+    """A command as it reaches a world: the standard messages that carry it do not say who first made it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -393,14 +395,14 @@ class Policy(Protocol):
 class World(Protocol):
     """What the robot acts in: MuJoCo, Isaac Sim or the physical robot, behind one face.
 
-    A tick lasts TICK_NS. `reset` starts an episode at time 0 and delivers tick 0; `step(command)` applies the gated
-    command over one tick and returns what was delivered by its end.
+    A tick lasts TICK_NS. `reset` starts an episode and delivers tick 0; `step(command)` applies the gated command over
+    one tick and returns what was delivered by its end.
     """
 
     joint_names: tuple[str, ...]
 
-    def reset(self, spec: EpisodeSpec) -> TickDelivery:
-        """Start an episode; the same spec gives the same episode bit for bit."""
+    def reset(self, spec: EpisodeSpec, start_ns: int = 0) -> TickDelivery:
+        """Start an episode at `start_ns`; the same spec gives the same episode bit for bit, stamps shifted."""
 
     def step(self, command: Command | None) -> TickDelivery:
         """Advance one tick. None means that no gated command came: the world's own watchdog counts on it."""

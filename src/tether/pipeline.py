@@ -91,7 +91,7 @@ class Pipeline:
         self._s.executor.reset()
         self._s.gate.reset(stamp_ns)
 
-    def tick(self, delivery: TickDelivery, truth: TruthSample | None = None) -> TickTrace:
+    def tick(self, delivery: TickDelivery) -> TickTrace:
         """From what the world delivered to the command that may reach the motors."""
         s, now_ns = self._s, delivery.stamp_ns
         batch = s.imu.step(
@@ -107,7 +107,8 @@ class Pipeline:
         state = decision = None
         if delivery.tick % TICKS_PER_DECISION == 0:
             state = s.fusion.step(delivery.tick // TICKS_PER_DECISION, now_ns, self._pending.drain())
-            output = s.policy.step(state, truth)
+            truth = _of_type(delivery.samples, TruthSample)
+            output = s.policy.step(state, truth[-1] if truth else None)
             decision = self._decision = s.bridge.step(output)
 
         assert self._decision is not None  # tick 0 is a decision tick
@@ -129,7 +130,7 @@ class Pipeline:
             self._pending.executed.append(executed)
 
 
-_S = TypeVar("_S", ImuSample, ImageSample, JointSample)
+_S = TypeVar("_S", ImuSample, ImageSample, JointSample, TruthSample)
 
 
 def _of_type(samples: Sequence[Sample], kind: type[_S]) -> list[_S]:

@@ -116,17 +116,22 @@ class MujocoWorld:
         self._carrier_rows = np.zeros((0, 6))
         self._episode = -1
         self._tick = 0
+        self._start_ns = 0
 
     # -- World protocol ------------------------------------------------------------------------------------------
 
-    def reset(self, spec: EpisodeSpec) -> TickDelivery:
-        """Start the episode of `spec`; refused where it names another task or profile than this world's."""
+    def reset(self, spec: EpisodeSpec, start_ns: int = 0) -> TickDelivery:
+        """Start the episode of `spec` at time `start_ns`, which shifts stamps and changes nothing else.
+
+        Refused where the spec names another task or profile than this world's.
+        """
         expected = (self.task.name, self.profile.name)
         if (spec.task, spec.profile) != expected or spec.seed < 0:
             fault = Fault("spec", f"{spec}", f"task {expected[0]!r}, profile {expected[1]!r} and a seed ≥ 0")
             raise InvalidInputError("episode", [fault], "make a world for that task and profile")
         self._episode += 1
         self._tick = 0
+        self._start_ns = start_ns
         self._begin_state(spec.seed)
         self._begin_actuation(spec.seed)
         self._queue = DelayQueue()
@@ -142,7 +147,7 @@ class MujocoWorld:
         executed = self._accept(command)
         self._plan_tick()
         ctrl, rows, model, data = self.data.ctrl, self._rows, self.model, self.data
-        end_ns = self._tick * TICK_NS
+        end_ns = self._now_ns()
         for substep in range(SUBSTEPS_PER_TICK):
             ctrl[:] = rows[substep]
             mujoco.mj_step(model, data)
@@ -204,6 +209,9 @@ class MujocoWorld:
         zero = np.zeros(len(COMMAND_JOINTS))
         self._applied = Command(0, 0, -1, Source.FALLBACK, COMMAND_JOINTS, self._start.copy(), zero, np.zeros(3))
 
+    def _now_ns(self) -> int:
+        return self._start_ns + self._tick * TICK_NS
+
     # -- One tick ------------------------------------------------------------------------------------------------
 
     def _accept(self, command: Command | None) -> ExecutedCommand:
@@ -214,7 +222,7 @@ class MujocoWorld:
             self._applied = self._limited(command)
             self._stopped = False
             self._watchdog.feed()
-        ref = SampleRef(Stream.EXECUTED, self._tick * TICK_NS, self._tick)
+        ref = SampleRef(Stream.EXECUTED, self._now_ns(), self._tick)
         return ExecutedCommand(ref, self._applied, self._stopped)
 
     def _limited(self, command: Command) -> Command:
@@ -296,13 +304,13 @@ class MujocoWorld:
 
     def _deliver(self, executed: ExecutedCommand | None, result: EpisodeResult | None) -> TickDelivery:
         tick = self._tick
-        now_ns = tick * TICK_NS
-        self._sensors.read_joints(tick)
+        now_ns = self._now_ns()
+        self._sensors.read_joints(now_ns)
         if self._camera is not None:
             self._camera.acquire(self.data, now_ns, self._queue)
         samples: list[Any] = self._queue.due(now_ns)
         if self._truth_channel is not None:
-            self._history.push(tick, self.data.qpos, self.data.qvel, self._held())
+            self._history.push(tick, now_ns, self.data.qpos, self.data.qvel, self._held())
             if tick % TICKS_PER_DECISION == 0:
                 samples.append(self._history.at_age(self._truth_channel.age_ns))
         return TickDelivery(self._episode, tick, now_ns, samples, executed, result)

@@ -7,7 +7,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from tether.contracts import F64, TICK_NS, ImuSample, JointSample, SampleRef, Stream
+from tether.contracts import F64, ImuSample, JointSample, SampleRef, Stream
 from tether.world.model import COMMAND_JOINTS, SUBSTEP_NS, ModelIndex
 from tether.world.profile import Profile
 from tether.world.streams import DelayDraw, DelayQueue, Draw, ImuError, Rows, generator
@@ -53,11 +53,10 @@ class FastSensors:
         if delay_ns is not None:
             self._queue.send(stamp_ns + delay_ns, ImuSample(ref, row[:3], row[3:]))
 
-    def read_joints(self, tick: int) -> None:
-        """Take a reading at the start of `tick`."""
+    def read_joints(self, stamp_ns: int) -> None:
+        """Take a reading at the start of the tick at `stamp_ns`."""
         error = self._joint_error.next()
         delay_ns = self._joint_delay.next_ns()
-        stamp_ns = tick * TICK_NS
         ref = SampleRef(Stream.JOINTS, stamp_ns, self._joint_sequence)
         self._joint_sequence += 1
         if delay_ns is None:

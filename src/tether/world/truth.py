@@ -22,18 +22,20 @@ class TruthHistory:
         self._index = index
         self._rest_z_m = cube_rest_z_m
         self._tick = -1
+        self._start_ns = 0
 
     def clear(self) -> None:
         """Forget every state."""
         self._tick = -1
 
-    def push(self, tick: int, qpos: F64, qvel: F64, held: bool) -> None:
-        """Keep the state at `tick`; ticks come one by one from 0."""
+    def push(self, tick: int, stamp_ns: int, qpos: F64, qvel: F64, held: bool) -> None:
+        """Keep the state at `tick`, whose time is `stamp_ns`; ticks come one by one from 0."""
         slot = tick % HISTORY_TICKS
         self._qpos[slot] = qpos
         self._qvel[slot] = qvel
         self._held[slot] = held
         self._tick = tick
+        self._start_ns = stamp_ns - tick * TICK_NS
 
     def at_age(self, age_ns: int) -> TruthSample:
         """The state of `age_ns` ago (to the tick), or the episode's first where it is younger than that."""
@@ -56,7 +58,7 @@ class TruthHistory:
         relative = qvel[index.cube_qvel : index.cube_qvel + 3] - rate[:3] - np.cross(omega, offset)
         velocity = rotation.T @ rate[:3]
         return TruthSample(
-            ref=SampleRef(Stream.TRUTH, tick * TICK_NS, tick),
+            ref=SampleRef(Stream.TRUTH, self._start_ns + tick * TICK_NS, tick),
             p_base_cube=rotation.T @ offset,
             v_base_cube=rotation.T @ relative,
             p_world_base=np.array([base[0], base[1], base[3]]),

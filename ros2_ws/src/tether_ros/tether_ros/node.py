@@ -9,17 +9,20 @@ from __future__ import annotations
 import dataclasses
 import time
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
 from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.clock import Clock, ClockType
+from rclpy.duration import Duration
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
 from tether.codec import convert, decode, encode, sensors
+from tether.contracts import Stream
 from tether.errors import TetherError
 from tether.lockstep import Inbox, Needs, TickInputs
 
@@ -48,6 +51,10 @@ class Outlet:
         """Serialise and publish one message made by `tether.codec`."""
         self._publisher.publish(encode(msg))
 
+    def flush(self, deadline_s: float = 2.0) -> bool:
+        """Wait until every reliable subscriber has what was sent; False where the deadline came first."""
+        return bool(self._publisher.wait_for_all_acked(Duration(seconds=deadline_s)))
+
     def matched(self) -> int:
         """Number of subscriptions that receive what is sent."""
         return self._publisher.get_subscription_count()
@@ -68,7 +75,9 @@ class StageNode(LifecycleNode):
         self._undo: list[Callable[[], None]] = []
         self._inbox = Inbox(self._all_needs())
         self._active = False
-        self._steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self._rejected: Counter[tuple[Stream, str]] = Counter()
+        self._rejection_said: dict[tuple[Stream, str], float] = {}
+        self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.mode = Mode(self.param("mode", "realtime", "how the graph keeps time: realtime or lockstep"))
         self._wait_for_match = self.param("wait_for_match", True, "activate only once every outlet has a subscriber")
 
@@ -140,10 +149,26 @@ class StageNode(LifecycleNode):
         self.inlet(topics.EPISODE_START, lambda msg: self._inbox.put_result(EPISODE, int(msg.episode), 0, msg))
         self.inlet(topics.TICK_PLAN, lambda msg: self._inbox.put_plan(convert.tick_plan_from(msg)))
 
+    def optional(self, *outlets: Outlet) -> None:
+        """Outlets that may go unheard: they do not keep the node from being activated."""
+        self._outlets = [outlet for outlet in self._outlets if outlet not in outlets]
+
     def every(self, period_s: float, call: Callable[[], None]) -> None:
-        """Call on the steady clock, while active, in real time."""
-        timer = self.create_timer(period_s, call, clock=self._steady)
+        """Call on the steady clock until clean-up, while the node is active."""
+
+        def when_active() -> None:
+            if self._active:
+                call()
+
+        timer = self.create_timer(period_s, when_active, clock=self.steady)
         self._undo.append(lambda: self.destroy_timer(timer))
+
+    def finish(self, exit_status: int = 0) -> None:
+        """The node's work is done: its process ends once what was sent has been acknowledged."""
+        for outlet in self._outlets:
+            outlet.flush()
+        self.exit_status = exit_status
+        self.finished = True
 
     def inbox(self) -> Inbox:
         """Where inlets put what ticks need."""
@@ -163,6 +188,17 @@ class StageNode(LifecycleNode):
         {0: log.info, 1: log.warning, 2: log.error}[severity](f"{kind}: {text}")
         if self._events is not None:
             self._events.send(sensors.event_message(self.now_ns(), self.get_name(), severity, kind, text, data))
+
+    def reject(self, stream: Stream, reason: str, detail: str) -> None:
+        """Count a refused sample; say so at most once a second for each reason, with the count."""
+        key = (stream, reason)
+        self._rejected[key] += 1
+        now_s = time.monotonic()
+        if now_s - self._rejection_said.get(key, -1.0) < 1.0:
+            return
+        self._rejection_said[key] = now_s
+        data = {"stream": stream.value, "reason": reason, "count": self._rejected[key]}
+        self.event(sensors.Severity.WARN, "sample_rejected", f"{stream.value}: {reason}: {detail}", data)
 
     # -- lifecycle --------------------------------------------------------------------------------------------------
 

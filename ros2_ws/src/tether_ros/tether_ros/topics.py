@@ -62,6 +62,7 @@ VERDICT = Topic("/safety/verdict", "tether_msgs/msg/SafetyVerdict", Kind.STAGE)
 
 EVENTS = Topic("/events", "tether_msgs/msg/Event", Kind.STAGE)
 MODALITY_STATUS = Topic("/modality_status", "tether_msgs/msg/ModalityStatus", Kind.STAGE)
+LIFECYCLE_STATUS = Topic("/lifecycle/status", "diagnostic_msgs/msg/DiagnosticArray", Kind.LATCHED)
 DIAGNOSTICS = Topic("/diagnostics", "diagnostic_msgs/msg/DiagnosticArray", Kind.STAGE)
 
 RECORDED = (

@@ -1,0 +1,1 @@
+"""Node of the MuJoCo world"""

@@ -1,0 +1,177 @@
+"""Puts stages together by name. The core loop and the nodes of the graph both build theirs here, so they are the same.
+
+Names of tasks and profiles are files of config/; a path to a YAML file of one's own works wherever a name does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tether.bridge.stage import BridgeStage
+from tether.clock import SteadyClock
+from tether.contracts import Policy, Primitive, SkillContext
+from tether.errors import Fault, InvalidInputError
+from tether.fusion.classic import ClassicEstimator, load_classic_config
+from tether.fusion.estimator import Estimator, NoEstimator
+from tether.fusion.stage import FusionStage
+from tether.ingest.camera import CameraIngest
+from tether.ingest.detector import ColourDetector
+from tether.ingest.imu import ImuConfig
+from tether.ingest.stages import ImuStage
+from tether.motion.config import LagModel, load_motion_config
+from tether.motion.executor import Executor
+from tether.pipeline import Pipeline, Stages
+from tether.policy.classic import ClassicPolicy
+from tether.policy.scripted import ScriptedPolicy
+from tether.policy.stage import PolicyStage
+from tether.resources import resource_path
+from tether.robot.description import expand
+from tether.robot.model import RobotModel, load_robot
+from tether.safety.gate import Gate
+from tether.safety.settings import load_safety_config
+from tether.skills import SkillTable, load_skill_table
+from tether.world.profile import Profile, load_profile
+from tether.world.task import Task, load_task
+
+if TYPE_CHECKING:
+    from tether.world.mujoco_world import MujocoWorld
+
+ROBOT_FILE = "tether_rover.urdf.xacro"
+
+
+@dataclass(frozen=True)
+class PolicyKit:
+    """What belongs to a policy: its maker, the estimator inside fusion, and whether it looks at pictures."""
+
+    make: Callable[[], Policy]
+    make_estimator: Callable[[], Estimator]
+    is_oracle: bool
+    pictures: bool
+
+
+def policy_kit(name: str) -> PolicyKit:
+    """The kit of a policy by name; raises InvalidInputError naming the ones there are."""
+    kits = {
+        "scripted": PolicyKit(lambda: ScriptedPolicy(robot(), skills()), NoEstimator, is_oracle=True, pictures=False),
+        "classic": PolicyKit(
+            lambda: ClassicPolicy(robot(), skills(), load_classic_config(resource_path("config", "classic.yaml"))),
+            lambda: ClassicEstimator(robot(), load_classic_config(resource_path("config", "classic.yaml"))),
+            is_oracle=False,
+            pictures=True,
+        ),
+    }
+    if name not in kits:
+        raise InvalidInputError("policy", [Fault("name", repr(name), f"one of {', '.join(kits)}")])
+    return kits[name]
+
+
+@cache
+def robot() -> RobotModel:
+    """The robot of urdf/."""
+    return load_robot(resource_path("urdf", ROBOT_FILE))
+
+
+@cache
+def skills() -> SkillTable:
+    """The primitive table of config/skills.yaml."""
+    return load_skill_table(resource_path("config", "skills.yaml"))
+
+
+@cache
+def task(name: str) -> Task:
+    """A task by name or file."""
+    return load_task(_named_or_file("tasks", name))
+
+
+@cache
+def profile(name: str) -> Profile:
+    """A profile by name or file."""
+    return load_profile(_named_or_file("profiles", name))
+
+
+def skill_of_task(name: str) -> SkillContext:
+    """The task skill that is active where no agent has chosen one: the task itself, as its only step."""
+    return SkillContext(0, task(name).name, np.zeros(0), 1, 1, np.ones(len(Primitive), np.bool_))
+
+
+def make_imu_stage(profile_name: str) -> ImuStage:
+    """IMU ingest; a profile whose IMU has no noise is a world in which a resting IMU repeats itself."""
+    return ImuStage(ImuConfig(noiseless_world=profile(profile_name).imu.is_noiseless))
+
+
+def make_camera_ingest(policy: str) -> CameraIngest:
+    """Camera ingest with the detector of the policy."""
+    policy_kit(policy)
+    return CameraIngest(ColourDetector())
+
+
+def make_fusion_stage(policy: str) -> FusionStage:
+    """Fusion with the estimator of the policy."""
+    return FusionStage(policy_kit(policy).make_estimator())
+
+
+def make_policy_stage(policy: str) -> PolicyStage:
+    """The policy, held to the skill table."""
+    return PolicyStage(policy_kit(policy).make(), skills())
+
+
+def make_executor(profile_name: str) -> Executor:
+    """The primitives' executor; it compensates the nominal lag of the profile's servos."""
+    actuation = profile(profile_name).actuation
+    lag = LagModel(actuation.dead_time_s, actuation.time_constant_s)
+    return Executor(robot(), skills(), load_motion_config(resource_path("config", "motion.yaml")), lag)
+
+
+def make_gate(policy: str) -> Gate:
+    """The safety gate. Where a policy looks at no pictures the camera is declared as not fitted, by name."""
+    raise NotImplementedError
+
+
+def make_stages(policy: str, profile_name: str) -> Stages:
+    """Every stage of one robot."""
+    return Stages(
+        imu=make_imu_stage(profile_name),
+        camera=make_camera_ingest(policy),
+        fusion=make_fusion_stage(policy),
+        policy=make_policy_stage(policy),
+        bridge=BridgeStage(),
+        executor=make_executor(profile_name),
+        gate=make_gate(policy),
+    )
+
+
+def make_pipeline(policy: str, profile_name: str) -> Pipeline:
+    """The whole way from sensors to command."""
+    return Pipeline(make_stages(policy, profile_name))
+
+
+def make_world(
+    task_name: str, profile_name: str, *, truth_age_ns: int | None, pictures: bool, steady_watchdog: bool = False
+) -> MujocoWorld:
+    """The MuJoCo world.
+
+    truth_age_ns: age of the truth an oracle is given, None where no truth channel is to exist. steady_watchdog: the
+    command watchdog runs on the steady clock (real time) instead of the world's time.
+    """
+    from tether.world.mujoco_world import MujocoWorld, TruthChannel  # MuJoCo is needed by worlds only
+
+    return MujocoWorld(
+        expand(resource_path("urdf", ROBOT_FILE)),
+        task(task_name),
+        profile(profile_name),
+        truth=None if truth_age_ns is None else TruthChannel(truth_age_ns),
+        pictures=pictures,
+        clock=SteadyClock() if steady_watchdog else None,
+    )
+
+
+def _named_or_file(folder: str, name: str) -> Path:
+    if name.endswith((".yaml", ".yml")):
+        return Path(name)
+    return resource_path("config", f"{folder}/{name}.yaml")

@@ -1,0 +1,52 @@
+"""Episodes in the core loop: a world and a pipeline in lockstep, without ROS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from tether.assembly import make_pipeline, make_world, policy_kit, profile, skill_of_task, task
+from tether.contracts import EpisodeResult, EpisodeSpec, TickDelivery
+from tether.pipeline import TickTrace
+
+EPISODE_START_NS = 1_000_000_000
+"""World time at the start of an episode: not zero, since a stamp of zero is what a broken driver sends."""
+
+Watcher = Callable[[TickDelivery, TickTrace], None]
+
+
+class Rollout:
+    """Runs episodes of one policy, task and profile. Use as a context manager; it owns the world."""
+
+    def __init__(self, policy: str, task_name: str, profile_name: str, *, truth_age_ms: float = 0.0) -> None:
+        kit = policy_kit(policy)
+        self._task_name = task_name
+        self._spec = (task(task_name).name, profile(profile_name).name)
+        self._pipeline = make_pipeline(policy, profile_name)
+        truth_age_ns = round(truth_age_ms * 1e6) if kit.is_oracle else None
+        self.world = make_world(task_name, profile_name, truth_age_ns=truth_age_ns, pictures=kit.pictures)
+
+    def __enter__(self) -> Rollout:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.world.close()
+
+    def episode(self, seed: int, watch: Watcher | None = None) -> EpisodeResult:
+        """Run one episode to its end. `watch` sees every tick's delivery and what the pipeline made of it."""
+        for delivery, trace in self.ticks(seed):
+            if watch is not None and trace is not None:
+                watch(delivery, trace)
+            if delivery.result is not None:
+                return delivery.result
+        raise AssertionError("a world ends every episode with a result")
+
+    def ticks(self, seed: int) -> Iterator[tuple[TickDelivery, TickTrace | None]]:
+        """The ticks of one episode; the last has a result and no trace."""
+        spec = EpisodeSpec(*self._spec, seed)
+        delivery = self.world.reset(spec, EPISODE_START_NS)
+        self._pipeline.reset(skill_of_task(self._task_name), seed, delivery.stamp_ns)
+        while delivery.result is None:
+            trace = self._pipeline.tick(delivery)
+            yield delivery, trace
+            delivery = self.world.step(trace.gated.command)
+        yield delivery, None

@@ -1,0 +1,150 @@
+"""Camera ingest: a raw or compressed picture into an `ImageFeature` (detections), or one that says why it was
+refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tether.contracts import U8, CameraModel, ImageFeature, ImageSample, SampleRef, Stream
+from tether.ingest.admission import AdmissionConfig, ClockJump, StampAdmission
+from tether.ingest.compressed import decode_compressed
+from tether.ingest.detector import Detector
+from tether.ingest.encodings import Buffer, DepthImage, Order8UC3, Picture, decode_raw
+from tether.ingest.rejection import Reason, RejectedError, Rejection
+
+_MS = 1_000_000
+_NO_DETECTIONS = np.zeros((0, 6), dtype=np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class RawImage:
+    """The fields of a sensor_msgs/Image."""
+
+    stamp_ns: int
+    encoding: str
+    width: int
+    height: int
+    step: int
+    is_bigendian: bool
+    data: Buffer
+
+
+@dataclass(frozen=True, eq=False)
+class CompressedImage:
+    """The fields of a sensor_msgs/CompressedImage."""
+
+    stamp_ns: int
+    format: str
+    data: Buffer
+
+
+@dataclass(frozen=True)
+class CameraConfig:
+    """How the camera stream is judged. A camera's samples come late and seldom, so its gap bound is wider."""
+
+    admission: AdmissionConfig = field(
+        default_factory=lambda: AdmissionConfig(reorder_window_ns=200 * _MS, gap_ns=250 * _MS)
+    )
+    order_8uc3: Order8UC3 | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class CameraResult:
+    """What became of one picture. rgb: (H, W, 3) uint8, or None where refused; feature: always there."""
+
+    feature: ImageFeature
+    rgb: U8 | None
+    rejection: Rejection | None
+    jump: ClockJump | None = None
+    gap_ns: int | None = None
+    reordered: bool = False
+
+
+class CameraIngest:
+    """Judges one colour camera, runs the detector on what passes. Deterministic in the sequence of calls."""
+
+    def __init__(self, detector: Detector, config: CameraConfig | None = None) -> None:
+        self.config = config or CameraConfig()
+        self.admission = StampAdmission(self.config.admission)
+        self.rejected: Counter[Reason] = Counter()
+        self.received = 0
+        self._detector = detector
+        self._sequence = 0
+
+    def reset(self) -> None:
+        """Forget stamps and start sequence numbers anew (start of an episode); counters stay."""
+        self.admission.reset()
+        self._sequence = 0
+
+    def ingest(
+        self,
+        message: RawImage | CompressedImage | ImageSample,
+        camera: CameraModel | None,
+        now_ns: int,
+        sequence: int | None = None,
+    ) -> CameraResult:
+        """Judge one picture that came at `now_ns`; camera: the newest camera_info, None while none has come.
+
+        sequence: number of the picture in its stream, counted here where None.
+        """
+        self.received += 1
+        stamp_ns = message.ref.stamp_ns if isinstance(message, ImageSample) else message.stamp_ns
+        ref = SampleRef(Stream.CAMERA, stamp_ns, self._sequence if sequence is None else sequence)
+        self._sequence = ref.sequence + 1
+        # The stamp is judged first: a picture too old to use is not worth decoding.
+        admission = self.admission.admit(stamp_ns, now_ns)
+        if admission.rejection is not None:
+            return self._refuse(ref, camera, admission.rejection, admission.jump)
+        try:
+            rgb = _colour(_decode(message, self.config.order_8uc3))
+            _check_camera(rgb, camera)
+        except RejectedError as error:
+            return self._refuse(ref, camera, error.rejection, admission.jump)
+        detections = self._detector.detect(rgb, camera)
+        feature = ImageFeature(ref, camera, detections)
+        return CameraResult(feature, rgb, None, admission.jump, admission.gap_ns, admission.reordered)
+
+    def _refuse(
+        self, ref: SampleRef, camera: CameraModel | None, rejection: Rejection, jump: ClockJump | None
+    ) -> CameraResult:
+        self.rejected[rejection.reason] += 1
+        feature = ImageFeature(ref, camera, _NO_DETECTIONS, rejected=str(rejection))
+        return CameraResult(feature, None, rejection, jump)
+
+
+def _decode(message: RawImage | CompressedImage | ImageSample, order_8uc3: Order8UC3 | None) -> Picture | U8:
+    if isinstance(message, ImageSample):
+        return message.rgb
+    if isinstance(message, CompressedImage):
+        return decode_compressed(message.format, message.data)
+    return decode_raw(
+        message.encoding,
+        message.width,
+        message.height,
+        message.step,
+        message.is_bigendian,
+        message.data,
+        order_8uc3,
+    )
+
+
+def _colour(picture: Picture | U8) -> U8:
+    if isinstance(picture, DepthImage):
+        raise RejectedError(
+            Reason.DEPTH_NOT_COLOUR, "a depth picture on the colour topic, expected a colour encoding"
+        )
+    return picture if isinstance(picture, np.ndarray) else picture.rgb
+
+
+def _check_camera(rgb: U8, camera: CameraModel | None) -> None:
+    """Intrinsics of another resolution would place every detection wrongly."""
+    height, width = rgb.shape[:2]
+    if camera is not None and (camera.width, camera.height) != (width, height):
+        raise RejectedError(
+            Reason.CAMERA_MISMATCH,
+            f"picture of {width}x{height}, camera_info for {camera.width}x{camera.height}",
+        )

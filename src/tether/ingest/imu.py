@@ -1,0 +1,257 @@
+"""IMU ingest: readings as drivers publish them (REP 145) into `ImuSample`s that may be believed, or a named
+refusal.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tether.config import bounded
+from tether.contracts import F64, ImuSample, SampleRef, Stream
+from tether.errors import Fault, InvalidInputError
+from tether.ingest.admission import AdmissionConfig, ClockJump, StampAdmission
+from tether.ingest.imu_units import AccelerationUnit, AngularRateUnit, UnitCheck, UnitConfig, check_declared
+from tether.ingest.imu_window import WINDOW, ImuWindow
+from tether.ingest.rejection import Reason, Rejection
+
+_ZERO9 = (0.0,) * 9
+_ABSENT9 = (-1.0, *(0.0,) * 8)
+Floats = Sequence[float]
+
+
+@dataclass(frozen=True)
+class ImuReading:
+    """The fields of a sensor_msgs/Imu. Covariances: (9,), row major; [0] == -1 says the quantity is not
+    measured.
+    """
+
+    stamp_ns: int
+    angular_velocity: Floats
+    linear_acceleration: Floats
+    orientation_xyzw: Floats = (0.0, 0.0, 0.0, 0.0)
+    angular_velocity_covariance: Floats = _ZERO9
+    linear_acceleration_covariance: Floats = _ZERO9
+    orientation_covariance: Floats = _ABSENT9
+
+    @staticmethod
+    def of(sample: ImuSample) -> ImuReading:
+        """A world's sample as the reading that its message would carry, so that core and graph judge the
+        same.
+        """
+        gyro = sample.angular_velocity_rad_s.tolist()
+        accel = sample.linear_acceleration_m_s2.tolist()
+        if sample.orientation_xyzw is None:
+            return ImuReading(sample.ref.stamp_ns, gyro, accel)
+        orientation = sample.orientation_xyzw.tolist()
+        return ImuReading(sample.ref.stamp_ns, gyro, accel, orientation, orientation_covariance=_ZERO9)
+
+
+@dataclass(frozen=True)
+class ImuConfig:
+    """How the IMU stream is judged."""
+
+    admission: AdmissionConfig = field(default_factory=AdmissionConfig)
+    units: UnitConfig = field(default_factory=UnitConfig)
+    declared_acceleration: AccelerationUnit = AccelerationUnit.M_S2
+    declared_angular_rate: AngularRateUnit = AngularRateUnit.RAD_S
+    window: int = bounded(1, 10_000, unit="samples", default=WINDOW)
+    constant_after: int = bounded(
+        3, 100_000, unit="samples", default=50, doc="equal readings in a row after which a sensor is stuck"
+    )
+    noiseless_world: bool = False
+    """Named exception for simulators without noise, where a resting IMU does repeat itself. Refuse it on a
+    robot.
+    """
+
+    def __post_init__(self) -> None:
+        wrong = check_declared(self.declared_acceleration, self.declared_angular_rate)
+        faults = [Fault("declared units", str(r.reason.value), r.detail) for r in wrong]
+        if faults:
+            raise InvalidInputError("IMU ingest", faults, "convert in the driver; ingest never rescales")
+
+
+@dataclass(frozen=True)
+class ImuResult:
+    """What became of one reading: a sample, or a rejection.
+
+    jump: time went back and the window was cleared before this reading. gap_ns: a drop-out before it.
+    reordered: it is older than the newest. orientation_fault: why an orientation that was published is not in
+    the sample.
+    """
+
+    ref: SampleRef
+    sample: ImuSample | None
+    rejection: Rejection | None
+    jump: ClockJump | None = None
+    gap_ns: int | None = None
+    reordered: bool = False
+    orientation_fault: str | None = None
+
+
+class ImuIngest:
+    """Judges one IMU stream and keeps its window. Deterministic in the sequence of readings and `now_ns`."""
+
+    def __init__(self, config: ImuConfig | None = None) -> None:
+        self.config = config or ImuConfig()
+        self.admission = StampAdmission(self.config.admission)
+        self.rejected: Counter[Reason] = Counter()
+        self.orientation_faults = 0
+        self.received = 0
+        self._units = UnitCheck(self.config.units)
+        self._window = ImuWindow(self.config.window)
+        self._gyro_repeats = _Repeats()
+        self._accel_repeats = _Repeats()
+        self._sequence = 0
+
+    @property
+    def window(self) -> ImuWindow:
+        """The newest accepted readings."""
+        return self._window
+
+    @property
+    def units_refused(self) -> Rejection | None:
+        """The standing verdict against the sensor's units, or None."""
+        return self._units.refused
+
+    def reset(self) -> None:
+        """Forget everything but the counters: an episode starts, and with it sequence numbers and start-up
+        checks.
+        """
+        self.admission.reset()
+        self._units.reset()
+        self._sequence = 0
+        self._forget()
+
+    def ingest(self, reading: ImuReading, now_ns: int, sequence: int | None = None) -> ImuResult:
+        """Judge one reading that came at `now_ns`. sequence: its number in the stream, counted here where
+        None.
+        """
+        self.received += 1
+        ref = SampleRef(Stream.IMU, reading.stamp_ns, self._sequence if sequence is None else sequence)
+        self._sequence = ref.sequence + 1
+        admission = self.admission.admit(reading.stamp_ns, now_ns)
+        if admission.jump is not None:
+            self._forget()
+        rejection = (
+            admission.rejection or self._content(reading) or self._behaviour(reading, admission.reordered)
+        )
+        if rejection is not None:
+            self.rejected[rejection.reason] += 1
+            return ImuResult(ref, None, rejection, admission.jump)
+        orientation, fault = _orientation(reading)
+        self.orientation_faults += fault is not None
+        sample = ImuSample(
+            ref,
+            np.array(reading.angular_velocity, dtype=np.float64),
+            np.array(reading.linear_acceleration, dtype=np.float64),
+            orientation,
+        )
+        self._window.insert(reading.stamp_ns, reading.angular_velocity, reading.linear_acceleration)
+        return ImuResult(ref, sample, None, admission.jump, admission.gap_ns, admission.reordered, fault)
+
+    def _content(self, reading: ImuReading) -> Rejection | None:
+        """Faults that one reading shows by itself."""
+        return _not_finite(reading) or _covariance(reading) or _all_zero(reading)
+
+    def _behaviour(self, reading: ImuReading, reordered: bool) -> Rejection | None:
+        """Faults that show over time. A reordered reading has no place in the run of readings, and is let
+        through.
+        """
+        if reordered:
+            return self._units.refused
+        gyro = self._gyro_repeats.count(reading.angular_velocity)
+        accel = self._accel_repeats.count(reading.linear_acceleration)
+        repeats = max(gyro, accel)
+        if repeats >= self.config.constant_after and not self.config.noiseless_world:
+            which = "angular_velocity" if gyro >= accel else "linear_acceleration"
+            return Rejection(
+                Reason.CONSTANT,
+                f"{which} is the same for {repeats} samples, expected noise; sensor or driver is stuck",
+            )
+        return self._units.check(reading.stamp_ns, reading.angular_velocity, reading.linear_acceleration)
+
+    def _forget(self) -> None:
+        self._window.clear()
+        self._gyro_repeats = _Repeats()
+        self._accel_repeats = _Repeats()
+
+
+class _Repeats:
+    """Counts how often the same value came in a row."""
+
+    def __init__(self) -> None:
+        self._value: tuple[float, ...] | None = None
+        self._n = 0
+
+    def count(self, value: Floats) -> int:
+        key = tuple(value)
+        self._n = self._n + 1 if key == self._value else 1
+        self._value = key
+        return self._n
+
+
+_FIELDS = (
+    "angular_velocity",
+    "linear_acceleration",
+    "orientation_xyzw",
+    "angular_velocity_covariance",
+    "linear_acceleration_covariance",
+    "orientation_covariance",
+)
+
+
+def _not_finite(reading: ImuReading) -> Rejection | None:
+    no_orientation = reading.orientation_covariance[0] == -1.0
+    bad = []
+    for name in _FIELDS:
+        if name == "orientation_xyzw" and no_orientation:
+            continue  # declared meaningless, and not used
+        values = getattr(reading, name)
+        if values is _ZERO9 or values is _ABSENT9:
+            continue
+        bad += [f"{name}[{i}] = {v}" for i, v in enumerate(values) if not math.isfinite(v)]
+    return Rejection(Reason.NOT_FINITE, ", ".join(bad) + ", expected finite numbers") if bad else None
+
+
+def _covariance(reading: ImuReading) -> Rejection | None:
+    """REP 145: all zero is unknown, [0] == -1 not measured, anything else has variances on its diagonal."""
+    for name in ("angular_velocity_covariance", "linear_acceleration_covariance", "orientation_covariance"):
+        covariance = getattr(reading, name)
+        if covariance[0] == -1.0:
+            if name == "orientation_covariance":
+                continue
+            return Rejection(Reason.NOT_MEASURED, f"{name}[0] is -1: the source does not measure it")
+        diagonal = (covariance[0], covariance[4], covariance[8])
+        if min(diagonal) < 0.0:
+            return Rejection(
+                Reason.BAD_COVARIANCE, f"{name} has {diagonal} on its diagonal, expected variances"
+            )
+    return None
+
+
+def _all_zero(reading: ImuReading) -> Rejection | None:
+    """Exactly zero acceleration on all axes is a sensor that does not answer, not free fall."""
+    if any(reading.linear_acceleration):
+        return None
+    what = "acceleration" if any(reading.angular_velocity) else "acceleration and angular velocity"
+    return Rejection(
+        Reason.DEAD, f"{what} exactly zero on all axes, expected gravity; the sensor does not answer"
+    )
+
+
+def _orientation(reading: ImuReading) -> tuple[F64 | None, str | None]:
+    """The unit quaternion, or None with the reason where one was claimed but is none."""
+    if reading.orientation_covariance[0] == -1.0:
+        return None, None
+    q = np.array(reading.orientation_xyzw, dtype=np.float64)
+    norm = float(np.sqrt(q @ q))
+    if norm < 1e-6:
+        return None, "zero quaternion without orientation_covariance[0] = -1 (REP 145)"
+    if abs(norm - 1.0) > 0.01:
+        return None, f"quaternion of norm {norm:.4g}, expected 1"
+    return q / norm, None

@@ -1,0 +1,60 @@
+"""The console command `tether`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import logging
+import sys
+from collections.abc import Sequence
+
+from tether import __version__
+from tether.errors import TetherError
+
+_DESCRIPTION = """\
+Tether takes a policy from simulation to a small robot and keeps the two tied together.
+
+  tether sim                                run episodes in the simulated world through the whole ROS 2 graph
+  tether eval --policy classic --task pick  success with confidence interval, failures, report
+  tether launch FILE name:=value            run a launch file with or without a ROS 2 installation
+  tether replay BAG                         feed a recording to the graph; --check recomputes every decision
+  tether bench graph|world|replay|...       measure, side by side with a reference
+  tether urdf check FILE                    every fault of a robot description at once
+  tether doctor                             what is wrong with this machine, and the fix
+"""
+
+_COMMANDS = (
+    "tether.cli.sim",
+    "tether.eval.cli",
+    "tether.launch.cli",
+    "tether.bags.cli",
+    "tether.bench.cli",
+    "tether.robot.cli",
+    "tether.doctor.cli",
+)
+"""Modules with `add_parser(subparsers)`, which sets `run` to a function of the parsed arguments."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point. Exit status: 0 done, 1 what was asked for failed, 2 not understood or refused, 130 interrupted."""
+    parser = argparse.ArgumentParser(
+        prog="tether", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"tether {__version__}")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log what is going on")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in _COMMANDS:
+        importlib.import_module(name).add_parser(subparsers)
+    arguments = parser.parse_args(argv)
+    level = logging.INFO if arguments.verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+    try:
+        return int(arguments.run(arguments))
+    except TetherError as error:
+        sys.stderr.write(f"tether: {error}\n")
+        return 2
+    except KeyboardInterrupt:
+        sys.stderr.write("tether: interrupted\n")
+        return 130
+    except BrokenPipeError:
+        return 0

@@ -1,0 +1,1 @@
+"""Evaluation: episodes under fixed seeds, success with its confidence interval, failures by reason."""

@@ -1,0 +1,36 @@
+"""Progress of long work on a terminal's last line: done, rate, time left."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TextIO
+
+
+class Progress:
+    """Call `step` after each piece of work. Silent where the stream is no terminal, but for a line every 30 s."""
+
+    def __init__(self, total: int, what: str, stream: TextIO | None = None) -> None:
+        self._total = total
+        self._what = what
+        self._stream = stream if stream is not None else sys.stderr
+        self._start_s = time.monotonic()
+        self._said_s = self._start_s
+        self._done = 0
+
+    def step(self, note: str = "") -> None:
+        """One piece is done."""
+        self._done += 1
+        now_s = time.monotonic()
+        rate = self._done / max(now_s - self._start_s, 1e-9)
+        left_s = (self._total - self._done) / rate
+        text = f"{self._done}/{self._total} {self._what}, {rate:.2f}/s, {left_s:.0f} s left {note}".rstrip()
+        if self._stream.isatty():
+            self._stream.write(f"\r\033[K{text}")
+            if self._done == self._total:
+                self._stream.write("\n")
+            self._stream.flush()
+        elif now_s - self._said_s > 30.0:
+            self._said_s = now_s
+            self._stream.write(text + "\n")
+            self._stream.flush()

@@ -26,6 +26,7 @@ from tether.ingest.imu import ImuConfig
 from tether.ingest.stages import ImuStage
 from tether.motion.config import LagModel, load_motion_config
 from tether.motion.executor import Executor
+from tether.motion.stage import MotionStage
 from tether.pipeline import Pipeline, Stages
 from tether.policy.classic import ClassicPolicy
 from tether.policy.scripted import ScriptedPolicy
@@ -121,11 +122,12 @@ def make_policy_stage(policy: str) -> PolicyStage:
     return PolicyStage(policy_kit(policy).make(), skills())
 
 
-def make_executor(profile_name: str) -> Executor:
+def make_motion_stage(profile_name: str) -> MotionStage:
     """The primitives' executor; it compensates the nominal lag of the profile's servos."""
     actuation = profile(profile_name).actuation
     lag = LagModel(actuation.dead_time_s, actuation.time_constant_s)
-    return Executor(robot(), skills(), load_motion_config(resource_path("config", "motion.yaml")), lag)
+    config = load_motion_config(resource_path("config", "motion.yaml"))
+    return MotionStage(Executor(robot(), skills(), config, lag))
 
 
 def make_gate(policy: str) -> Gate:
@@ -141,7 +143,7 @@ def make_stages(policy: str, profile_name: str) -> Stages:
         fusion=make_fusion_stage(policy),
         policy=make_policy_stage(policy),
         bridge=BridgeStage(),
-        executor=make_executor(profile_name),
+        motion=make_motion_stage(profile_name),
         gate=make_gate(policy),
     )
 

@@ -28,7 +28,7 @@ from tether.fusion.estimator import Arrivals
 from tether.fusion.stage import FusionStage
 from tether.ingest.camera import CameraIngest
 from tether.ingest.stages import ImuStage, readings_of
-from tether.motion.executor import Executor
+from tether.motion.stage import MotionStage
 from tether.policy.stage import PolicyStage
 from tether.safety.gate import Gate
 
@@ -42,7 +42,7 @@ class Stages:
     fusion: FusionStage
     policy: PolicyStage
     bridge: BridgeStage
-    executor: Executor
+    motion: MotionStage
     gate: Gate
 
 
@@ -50,7 +50,7 @@ class Stages:
 class TickTrace:
     """What the pipeline made of one tick; state and decision are set where a decision was due."""
 
-    proposed: Command
+    proposed: Command | None
     gated: GateOutput
     state: FusedState | None
     decision: Decision | None
@@ -88,7 +88,7 @@ class Pipeline:
         self._s.fusion.reset(skill)
         self._s.policy.reset(seed)
         self._s.bridge.reset()
-        self._s.executor.reset()
+        self._s.motion.reset()
         self._s.gate.reset(stamp_ns)
 
     def tick(self, delivery: TickDelivery) -> TickTrace:
@@ -112,7 +112,7 @@ class Pipeline:
             decision = self._decision = s.bridge.step(output)
 
         assert self._decision is not None  # tick 0 is a decision tick
-        proposed = s.executor.tick(delivery.tick, now_ns, joints, batch.samples, self._decision.action)
+        proposed = s.motion.tick(delivery.tick, now_ns, joints, batch.samples, self._decision.action)
         gated = s.gate.step(now_ns, delivery.tick, joints, batch, proposed)
         return TickTrace(proposed, gated, state, decision)
 

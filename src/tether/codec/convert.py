@@ -369,24 +369,29 @@ def decision_from(msg: Any) -> Decision:
     )
 
 
-def proposed_message(command: Command, episode: int, used: Iterable[SampleRef]) -> Any:
-    """tether_msgs/ProposedCommand."""
+def proposed_message(
+    command: Command | None, episode: int, tick: int, stamp_ns: int, used: Iterable[SampleRef]
+) -> Any:
+    """tether_msgs/ProposedCommand; command None says that there is nothing to propose at this tick."""
     return message("tether_msgs/msg/ProposedCommand")(
-        to_time(command.stamp_ns),
+        to_time(stamp_ns),
         episode,
-        command.tick,
-        command.decision_id,
-        command.source.value,
-        list(command.joint_names),
-        command.position,
-        command.velocity,
-        command.base_twist,
+        tick,
+        command.decision_id if command else 0,
+        command.source.value if command else "",
+        command is not None,
+        list(command.joint_names) if command else [],
+        command.position if command else _EMPTY_F64,
+        command.velocity if command else _EMPTY_F64,
+        command.base_twist if command else np.zeros(3),
         refs_message(used),
     )
 
 
-def command_from(msg: Any) -> Command:
-    """The command in a tether_msgs/ProposedCommand."""
+def proposed_from(msg: Any) -> Command | None:
+    """The command in a tether_msgs/ProposedCommand, None where it proposes nothing."""
+    if not msg.has_command:
+        return None
     return Command(
         int(msg.tick),
         to_ns(msg.stamp),

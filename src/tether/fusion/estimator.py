@@ -11,7 +11,10 @@ from tether.contracts import Estimate, ExecutedCommand, ImageFeature, ImuBatch, 
 
 @dataclass(frozen=True, eq=False)
 class Arrivals:
-    """Everything that arrived since the previous decision, each stream in order of its stamps."""
+    """Everything that arrived since the previous decision, each stream in order of its stamps.
+
+    imu: at most one batch as the estimator sees it; the fusion stage joins what came.
+    """
 
     imu: Sequence[ImuBatch]
     pictures: Sequence[ImageFeature]

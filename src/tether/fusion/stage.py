@@ -10,6 +10,7 @@ from tether.contracts import (
     F32,
     F64,
     FusedState,
+    ImuBatch,
     JointSample,
     SampleRef,
     SkillContext,
@@ -43,6 +44,7 @@ class FusionStage:
 
     def step(self, decision_id: int, stamp_ns: int, arrivals: Arrivals) -> FusedState:
         """The state for decision `decision_id` at `stamp_ns`."""
+        arrivals = _canonical(arrivals)
         used = self._take(arrivals)
         estimate = self._estimator.update(stamp_ns, arrivals)
         window = np.array(self._window).T if self._window else np.zeros((6, 0))
@@ -84,3 +86,21 @@ class FusionStage:
             if ref not in rejected:
                 self._newest[ref.stream] = max(ref.stamp_ns, self._newest.get(ref.stream, ref.stamp_ns))
         return used
+
+
+def _canonical(arrivals: Arrivals) -> Arrivals:
+    """The same arrivals in an order that does not depend on transport: by stamp, IMU samples in one batch.
+
+    What the state becomes then follows from which samples were used, and replay can rebuild it from their names.
+    """
+    samples = sorted((s for batch in arrivals.imu for s in batch.samples), key=lambda s: s.ref)
+    batches: list[ImuBatch] = []
+    if samples:
+        newest = max(arrivals.imu, key=lambda b: (b.episode, b.tick))
+        batches = [ImuBatch(newest.episode, newest.tick, samples[-1].ref.stamp_ns, tuple(samples), newest.token)]
+    return Arrivals(
+        imu=batches,
+        pictures=sorted(arrivals.pictures, key=lambda p: p.ref),
+        joints=sorted(arrivals.joints, key=lambda j: j.ref),
+        executed=sorted(arrivals.executed, key=lambda e: e.ref),
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tether.assembly import make_executor
+from tether.assembly import make_motion_stage
 from tether.codec import convert, sensors
 from tether.contracts import TICK_NS, HybridAction, ImuBatch, JointSample, SampleRef, Stream
 from tether.lockstep import Needs, TickInputs, in_order
@@ -30,7 +30,7 @@ class PrimitiveExecutorNode(StageNode):
 
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
-        self._stage = make_executor(self._profile)
+        self._stage = make_motion_stage(self._profile)
         self._episode = self._tick = self._joint_count = 0
         self._forget()
         self._proposed = self.outlet(topics.PROPOSED)
@@ -79,17 +79,16 @@ class PrimitiveExecutorNode(StageNode):
             self._action = action
 
     def _tick_live(self) -> None:
-        if self._action is not None:
-            self._publish(self._tick, self.now_ns())
-            self._tick += 1
+        self._publish(self._tick, self.now_ns())
+        self._tick += 1
 
     def _publish(self, tick: int, stamp_ns: int) -> None:
-        assert self._action is not None
         imu = [sample for batch in self._imu for sample in batch.samples]
         command = self._stage.tick(tick, stamp_ns, self._joints, imu, self._action)
         refs: list[SampleRef] = [j.ref for j in self._joints] + [s.ref for s in imu]
         self._joints, self._imu = [], []
-        self._proposed.send(convert.proposed_message(command, self._episode, in_order(refs)))
+        if command is not None or self.mode is Mode.LOCKSTEP:
+            self._proposed.send(convert.proposed_message(command, self._episode, tick, stamp_ns, in_order(refs)))
 
     def _forget(self) -> None:
         self._joints: list[JointSample] = []

@@ -1,0 +1,176 @@
+"""Order and judgement of the lifecycle manager, against nodes of cardboard and a clock moved by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tether.clock import ManualClock
+from tether.launch.lifecycle import Answer, Deadlines, Interrupted, Lineup, NodeFaultError, State, Transition
+
+NODES = ["world", "gate", "fusion", "policy"]
+DEADLINES = Deadlines(offer_s=20.0, configure_s=30.0, activate_s=10.0, stop_s=1.8, lost_s=3.0)
+
+
+class Cardboard:
+    """Nodes that do as told, but for those in `refuses`, `silent` (transition by node) and `absent`."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.asked: list[str] = []
+        self.states: dict[str, State] = {}
+        self.refuses: dict[str, Transition] = {}
+        self.silent: dict[str, Transition] = {}
+        self.absent: set[str] = set()
+        self.mute: set[str] = set()
+        self.interrupt_at = ""
+
+    def pass_time(self, seconds: float) -> None:
+        self.clock.set_ns(self.clock.now_ns() + round(seconds * 1e9))
+
+    def await_offer(self, node: str, timeout_s: float) -> Answer:
+        if node not in self.absent:
+            return Answer.DONE
+        self.pass_time(timeout_s)
+        return Answer.SILENT
+
+    def is_offered(self, node: str) -> bool:
+        return node not in self.absent
+
+    def change(self, node: str, transition: Transition, timeout_s: float, interruptible: bool) -> Answer:
+        word = f"{transition.value} {node}"
+        self.asked.append(word)
+        if interruptible and word == self.interrupt_at:
+            return Answer.INTERRUPTED
+        if self.refuses.get(node) is transition:
+            return Answer.REFUSED
+        if self.silent.get(node) is transition:
+            self.pass_time(timeout_s)
+            return Answer.SILENT
+        self.pass_time(0.01)
+        self.states[node] = transition.goal
+        return Answer.DONE
+
+    def ask_states(self, nodes: Sequence[str], timeout_s: float) -> dict[str, State]:
+        if set(nodes) & self.mute:
+            self.pass_time(timeout_s)
+        return {node: self.states.get(node, State.UNCONFIGURED) for node in nodes if node not in self.mute}
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def remote(clock) -> Cardboard:
+    return Cardboard(clock)
+
+
+@pytest.fixture
+def lineup(remote, clock) -> Lineup:
+    return Lineup(NODES, remote, DEADLINES, clock, lambda report: None)
+
+
+def test_all_are_configured_before_any_is_activated_and_down_goes_in_reverse(lineup, remote):
+    lineup.bring_up()
+    up = [f"{word} {node}" for word in ("configure", "activate") for node in NODES]
+    assert remote.asked == up
+    remote.asked.clear()
+    assert lineup.bring_down() == []
+    down = [f"{word} {node}" for word in ("deactivate", "shutdown") for node in reversed(NODES)]
+    assert remote.asked == down
+    assert {report.state for report in lineup.reports} == {State.FINALIZED}
+
+
+def test_node_that_refuses_is_named_and_only_what_is_up_goes_down(lineup, remote):
+    remote.refuses["fusion"] = Transition.ACTIVATE
+    with pytest.raises(NodeFaultError, match="'fusion' refused 'activate' and is inactive") as raised:
+        lineup.bring_up()
+    assert raised.value.node == "fusion"
+    remote.asked.clear()
+    assert lineup.bring_down() == []
+    assert remote.asked[:2] == ["deactivate gate", "deactivate world"]
+    assert sorted(remote.asked[2:]) == [f"shutdown {node}" for node in ("fusion", "gate", "policy", "world")]
+
+
+def test_node_that_never_comes_is_named_with_the_deadline(lineup, remote):
+    remote.absent.add("gate")
+    with pytest.raises(NodeFaultError, match="'gate' did not offer its lifecycle services within 20 s"):
+        lineup.bring_up()
+    assert lineup.bring_down() == []
+    assert remote.states["world"] is State.FINALIZED
+
+
+def test_node_that_does_not_answer_is_named_with_what_was_awaited(lineup, remote):
+    remote.silent["policy"] = Transition.CONFIGURE
+    with pytest.raises(NodeFaultError, match="'policy' did not answer 'configure' within 30 s"):
+        lineup.bring_up()
+
+
+def test_node_that_may_have_become_active_unheard_is_deactivated(lineup, remote):
+    remote.silent["policy"] = Transition.ACTIVATE
+    with pytest.raises(NodeFaultError, match="'policy' did not answer 'activate' within 10 s"):
+        lineup.bring_up()
+    remote.asked.clear()
+    assert lineup.bring_down() == []
+    assert remote.asked[0] == "deactivate policy"
+
+
+def test_silent_nodes_leave_the_gate_its_time(lineup, remote, clock):
+    lineup.bring_up()
+    remote.silent = {"policy": Transition.DEACTIVATE, "fusion": Transition.DEACTIVATE}
+    begun = clock.now_ns()
+    assert lineup.bring_down() == ["policy", "fusion"]
+    assert remote.states["gate"] is State.FINALIZED
+    assert remote.states["world"] is State.FINALIZED
+    assert clock.now_ns() - begun < DEADLINES.stop_s * 1e9
+
+
+def test_interruption_during_bring_up_stops_it_and_down_still_works(lineup, remote):
+    remote.interrupt_at = "configure fusion"
+    with pytest.raises(Interrupted):
+        lineup.bring_up()
+    assert lineup.bring_down() == []
+    assert remote.states["world"] is State.FINALIZED
+
+
+def test_node_that_leaves_active_is_reported_once(lineup, remote):
+    lineup.bring_up()
+    assert lineup.watch(0.5) == []
+    remote.states["fusion"] = State.UNCONFIGURED
+    (report,) = lineup.watch(0.5)
+    assert (report.node, report.trouble) == ("fusion", "is unconfigured, expected active")
+    assert lineup.watch(0.5) == []
+    remote.states["fusion"] = State.ACTIVE
+    assert lineup.watch(0.5) == []
+    assert all(not report.trouble for report in lineup.reports)
+
+
+def test_silent_node_is_lost_after_its_deadline_and_not_before(lineup, remote):
+    lineup.bring_up()
+    remote.mute.add("policy")
+    assert lineup.watch(1.0) == []
+    assert lineup.watch(1.0) == []
+    (report,) = lineup.watch(1.5)
+    assert report.node == "policy"
+    assert "has not told its state for 3.5 s" in report.trouble
+
+
+def test_node_whose_process_ended_is_lost_at_once(lineup, remote):
+    lineup.bring_up()
+    remote.absent.add("world")
+    (report,) = lineup.watch(0.5)
+    assert report.node == "world"
+    assert "its process has ended" in report.trouble
+    remote.asked.clear()
+    assert lineup.bring_down() == []
+    assert not [word for word in remote.asked if "world" in word]
+
+
+def test_empty_and_doubled_lists_are_refused(remote, clock):
+    with pytest.raises(ValueError, match="no nodes"):
+        Lineup([], remote, DEADLINES, clock, lambda report: None)
+    with pytest.raises(ValueError, match="more than once: a"):
+        Lineup(["a", "b", "a"], remote, DEADLINES, clock, lambda report: None)

@@ -54,6 +54,11 @@ class ImuProfile:
     gyro_walk_rad_s_sqrt_s: float = bounded(0.0, 0.1, unit="rad/s/sqrt(s)")
     accel_walk_m_s2_sqrt_s: float = bounded(0.0, 1.0, unit="m/s^2/sqrt(s)")
 
+    @property
+    def is_noiseless(self) -> bool:
+        """Whether a resting IMU repeats itself, as no real one does."""
+        return self.gyro_noise_rad_s == 0.0 or self.accel_noise_m_s2 == 0.0
+
 
 @dataclass(frozen=True)
 class JointProfile:

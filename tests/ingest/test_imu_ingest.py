@@ -266,7 +266,9 @@ def test_quiet_gyro_in_radians_passes_when_gravity_turns() -> None:
 def test_shaken_robot_in_si_units_passes() -> None:
     rng = np.random.default_rng(3)
     stream = (
-        ImuReading(i * 5 * MS, rng.normal(0, 0.5, 3).tolist(), (rng.normal(0, 2.0, 3) + (0, 0, G)).tolist())
+        ImuReading(
+            i * 5 * MS, rng.normal(0, 0.5, 3).tolist(), (rng.normal(0, 2.0, 3) + np.array([0, 0, G])).tolist()
+        )
         for i in range(2000)
     )
     assert set(reasons(ImuIngest(), stream)) <= {None, Reason.UNITS_UNPROVEN}

@@ -1,4 +1,6 @@
-"""Which stamps are believed: reordering, equal, backward, zero, future and late ones, drop-outs and clocks going back."""
+"""Which stamps are believed: reordering, equal, backward, zero, future and late ones, drop-outs and clocks
+going back.
+"""
 
 from __future__ import annotations
 

@@ -194,8 +194,8 @@ def judge_gyro_noise(window: F64, config: UnitConfig) -> Rejection | None:
 class _TiltWatch:
     """Follows gravity as it moves in the IMU frame and asks which unit explains the movement.
 
-    A vector fixed in the world moves there with d' = -w x d. Both readings of w are integrated; once gravity has
-    moved by a quarter of a radian, a unit gets a vote if it alone ends within a quarter of the movement.
+    A vector fixed in the world moves there with d' = -w x d. Both readings of w are integrated; once gravity
+    has moved by a quarter of a radian, a unit gets a vote if it alone ends within a quarter of the movement.
     """
 
     _LONGEST_NS = 2_000_000_000

@@ -7,6 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from tether.errors import TetherError
+
 
 class Reason(str, Enum):
     """Stable identifiers; they appear in ModalityStatus.drop_reasons, in bags and in reports."""
@@ -59,7 +61,7 @@ class Rejection:
         return f"{self.reason.value}: {self.detail}"
 
 
-class RejectedError(ValueError):
+class RejectedError(TetherError):
     """Carries a Rejection through decoding code; never leaves tether.ingest."""
 
     def __init__(self, reason: Reason, detail: str) -> None:

@@ -34,8 +34,10 @@ from tether.policy.stage import PolicyStage
 from tether.resources import resource_path
 from tether.robot.description import expand
 from tether.robot.model import RobotModel, load_robot
-from tether.safety.gate import Gate
-from tether.safety.settings import load_safety_config
+from tether.safety.gate_model import GateModel
+from tether.safety.settings import Hardware, load_safety
+from tether.safety.stage import GateStage
+from tether.safety.supervisor import Supervisor
 from tether.skills import SkillTable, load_skill_table
 from tether.world.profile import Profile, load_profile
 from tether.world.task import Task, load_task
@@ -130,9 +132,12 @@ def make_motion_stage(profile_name: str) -> MotionStage:
     return MotionStage(Executor(robot(), skills(), config, lag))
 
 
-def make_gate(policy: str) -> Gate:
-    """The safety gate. Where a policy looks at no pictures the camera is declared as not fitted, by name."""
-    raise NotImplementedError
+def make_gate_stage(policy: str, *, physical: bool = False) -> GateStage:
+    """The safety gate. Where a policy looks at no pictures, the camera is named as not fitted."""
+    settings = load_safety(resource_path("config", "safety.yaml"))
+    if not policy_kit(policy).pictures:
+        settings = settings.lacking(Hardware.CAMERA)
+    return GateStage(Supervisor(GateModel.build(robot(), settings, physical)), auto_arm=not physical)
 
 
 def make_stages(policy: str, profile_name: str) -> Stages:
@@ -144,7 +149,7 @@ def make_stages(policy: str, profile_name: str) -> Stages:
         policy=make_policy_stage(policy),
         bridge=BridgeStage(),
         motion=make_motion_stage(profile_name),
-        gate=make_gate(policy),
+        gate=make_gate_stage(policy),
     )
 
 

@@ -30,7 +30,7 @@ from tether.ingest.camera import CameraIngest
 from tether.ingest.stages import ImuStage, readings_of
 from tether.motion.stage import MotionStage
 from tether.policy.stage import PolicyStage
-from tether.safety.gate import Gate
+from tether.safety.stage import GateInputs, GateStage
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class Stages:
     policy: PolicyStage
     bridge: BridgeStage
     motion: MotionStage
-    gate: Gate
+    gate: GateStage
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,8 +79,8 @@ class Pipeline:
         self._pending = _Pending()
         self._decision: Decision | None = None
 
-    def reset(self, skill: SkillContext, seed: int, stamp_ns: int) -> None:
-        """Start an episode at `stamp_ns`; every stage forgets what it knew."""
+    def reset(self, skill: SkillContext, seed: int) -> None:
+        """Start an episode; every stage forgets what it knew."""
         self._pending = _Pending()
         self._decision = None
         self._s.imu.reset()
@@ -89,7 +89,7 @@ class Pipeline:
         self._s.policy.reset(seed)
         self._s.bridge.reset()
         self._s.motion.reset()
-        self._s.gate.reset(stamp_ns)
+        self._s.gate.reset()
 
     def tick(self, delivery: TickDelivery) -> TickTrace:
         """From what the world delivered to the command that may reach the motors."""
@@ -113,7 +113,16 @@ class Pipeline:
 
         assert self._decision is not None  # tick 0 is a decision tick
         proposed = s.motion.tick(delivery.tick, now_ns, joints, batch.samples, self._decision.action)
-        gated = s.gate.step(now_ns, delivery.tick, joints, batch, proposed)
+        inputs = GateInputs(
+            joints=joints,
+            imu=batch.samples,
+            pictures=[picture.ref for picture in pictures if picture.rejected is None],
+            executed=[] if delivery.executed is None else [delivery.executed],
+            actions=[] if decision is None else [decision.action],
+            proposed=[] if proposed is None else [proposed],
+        )
+        s.gate.take(now_ns, now_ns, inputs)
+        gated = s.gate.tick(delivery.tick, now_ns, now_ns)
         return TickTrace(proposed, gated, state, decision)
 
     def _keep(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from tether.assembly import make_pipeline, make_world, policy_kit, profile, skill_of_task, task
 from tether.contracts import EpisodeResult, EpisodeSpec, TickDelivery
 from tether.pipeline import TickTrace
+from tether.safety.stage import for_world
 
 EPISODE_START_NS = 1_000_000_000
 """World time at the start of an episode: not zero, since a stamp of zero is what a broken driver sends."""
@@ -44,9 +45,9 @@ class Rollout:
         """The ticks of one episode; the last has a result and no trace."""
         spec = EpisodeSpec(*self._spec, seed)
         delivery = self.world.reset(spec, EPISODE_START_NS)
-        self._pipeline.reset(skill_of_task(self._task_name), seed, delivery.stamp_ns)
+        self._pipeline.reset(skill_of_task(self._task_name), seed)
         while delivery.result is None:
             trace = self._pipeline.tick(delivery)
             yield delivery, trace
-            delivery = self.world.step(trace.gated.command)
+            delivery = self.world.step(for_world(trace.gated))
         yield delivery, None

@@ -163,6 +163,20 @@ class StageNode(LifecycleNode):
         timer = self.create_timer(period_s, when_active, clock=self.steady)
         self._undo.append(lambda: self.destroy_timer(timer))
 
+    def service(self, kind: Any, name: str, call: Callable[[Any], None]) -> None:
+        """Offer a service whose response has `accepted` and `message`; a TetherError from `call` refuses it."""
+
+        def answer(request: Any, response: Any) -> Any:
+            try:
+                call(request)
+                response.accepted = True
+            except TetherError as error:
+                response.accepted, response.message = False, str(error)
+            return response
+
+        service = self.create_service(kind, name, answer)
+        self._undo.append(lambda: self.destroy_service(service))
+
     def finish(self, exit_status: int = 0) -> None:
         """The node's work is done: its process ends once what was sent has been acknowledged."""
         for outlet in self._outlets:
@@ -184,8 +198,13 @@ class StageNode(LifecycleNode):
 
     def event(self, severity: int, kind: str, text: str, data: Mapping[str, Any] | None = None) -> None:
         """Log something worth keeping and publish it."""
-        log = self.get_logger()
-        {0: log.info, 1: log.warning, 2: log.error}[severity](f"{kind}: {text}")
+        # one call a severity: rclpy refuses a call site that changes its severity
+        if severity == sensors.Severity.INFO:
+            self.get_logger().info(f"{kind}: {text}")
+        elif severity == sensors.Severity.WARN:
+            self.get_logger().warning(f"{kind}: {text}")
+        else:
+            self.get_logger().error(f"{kind}: {text}")
         if self._events is not None:
             self._events.send(sensors.event_message(self.now_ns(), self.get_name(), severity, kind, text, data))
 
@@ -239,9 +258,10 @@ class StageNode(LifecycleNode):
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
-        """As clean-up."""
+        """As clean-up; the process then ends."""
         self._active = False
         self._tear_down()
+        self.finished = True
         return TransitionCallbackReturn.SUCCESS
 
     @property

@@ -1,0 +1,1 @@
+"""Node of the safety supervisor, the gate before every motor"""

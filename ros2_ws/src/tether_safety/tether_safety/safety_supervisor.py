@@ -1,0 +1,158 @@
+"""The gate in a process of its own: a command or a stop every 10 ms of its own clock, input or no input."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from tether.assembly import make_gate_stage
+from tether.codec import convert, sensors
+from tether.contracts import TICK_NS, Command, SampleRef, Stream
+from tether.lockstep import Needs, TickInputs, in_order
+from tether.safety.stage import GateInputs
+from tether_msgs.srv import Arm, ResetStop
+from tether_ros import topics
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+DECISION = "decision"
+IMU = "imu_batch"
+PROPOSED = "proposed"
+
+
+class SafetySupervisorNode(StageNode):
+    """See `tether.safety` and docs/safety.md."""
+
+    needs = Needs(
+        streams=frozenset({Stream.JOINTS, Stream.CAMERA, Stream.EXECUTED}),
+        every_tick=frozenset({IMU, PROPOSED}),
+        at_decision=frozenset({DECISION}),
+    )
+
+    def __init__(self) -> None:
+        super().__init__("safety_supervisor")
+        self._policy = self.param("policy", "classic", "policy that acts; it says which sensors the run has")
+        self._physical = self.param("physical", False, "motors are real: checks cannot be disabled, a person arms")
+
+    def build(self) -> None:
+        """Make the stage, its inlets and outlets."""
+        self._stage = make_gate_stage(self._policy, physical=self._physical)
+        self._episode = self._tick = self._joint_count = 0
+        self._used: list[SampleRef] = []
+        self._joint_command = self.outlet(topics.JOINT_COMMAND)
+        self._cmd_vel = self.outlet(topics.CMD_VEL)
+        self._verdict = self.outlet(topics.VERDICT)
+        self.optional(self._verdict)
+        if not self._physical:
+            self.world_inlets()
+        self.inlet(topics.JOINT_STATES, self._on_joints)
+        self.inlet(topics.IMU_BATCH, self._on_imu)
+        self.inlet(topics.IMAGE_FEATURE, self._on_picture)
+        self.inlet(topics.EXECUTED, self._on_executed)
+        self.inlet(topics.DECISION, self._on_decision)
+        self.inlet(topics.PROPOSED, self._on_proposed)
+        gate = self._stage.supervisor
+        self.service(ResetStop, "~/reset_stop", lambda request: gate.reset_stop(request.reason))
+        self.service(Arm, "~/arm", lambda request: gate.arm(request.reason))
+
+    def start_live(self) -> None:
+        """Tick on a steady clock, whatever comes or does not."""
+        self.every(TICK_NS * 1e-9, self._tick_live)
+
+    def on_episode(self, start: Any) -> None:
+        """An episode of a simulated world: the gate is as new. A physical robot has no episodes."""
+        self._episode = int(start.episode)
+        self._tick = self._joint_count = 0
+        self._used = []
+        self._stage.reset()
+
+    def on_tick(self, inputs: TickInputs) -> None:
+        """Lockstep: world time drives the ticks."""
+        plan, came = inputs.plan, inputs.samples
+        proposed: Command | None = inputs.results[PROPOSED]
+        now_ns = plan.stamp_ns
+        self._take(
+            now_ns,
+            now_ns,
+            GateInputs(
+                joints=[sensors.joint_sample_from(msg, ref.sequence) for ref, msg in came[Stream.JOINTS]],
+                imu=inputs.results[IMU].samples,
+                pictures=[picture.ref for _, picture in came[Stream.CAMERA] if picture.rejected is None],
+                executed=[executed for _, executed in came[Stream.EXECUTED]],
+                actions=[inputs.results[DECISION]] if DECISION in inputs.results else [],
+                proposed=[] if proposed is None else [proposed],
+            ),
+        )
+        self._publish(plan.tick, now_ns, now_ns)
+
+    def _tick_live(self) -> None:
+        self._publish(self._tick, time.monotonic_ns(), self.now_ns())
+        self._tick += 1
+
+    def _take(self, now_ns: int, stamp_ns: int, inputs: GateInputs) -> None:
+        self._used += [j.ref for j in inputs.joints] + [s.ref for s in inputs.imu] + list(inputs.pictures)
+        self._stage.take(now_ns, stamp_ns, inputs)
+
+    def _take_live(self, inputs: GateInputs) -> None:
+        self._take(time.monotonic_ns(), self.now_ns(), inputs)
+
+    def _publish(self, tick: int, now_ns: int, stamp_ns: int) -> None:
+        output = self._stage.tick(tick, now_ns, stamp_ns)
+        self._joint_command.send(sensors.joint_command_message(output.command))
+        self._cmd_vel.send(sensors.twist_message(output.command))
+        self._verdict.send(convert.verdict_message(output, self._episode, in_order(self._used)))
+        self._used = []
+        for change in self._stage.supervisor.changes():
+            text = f"{change.source.name} -> {change.target.name} ({change.event.value}): {change.reason}"
+            self.event(sensors.Severity.INFO, "gate_mode", text)
+
+    # -- inlets: kept for the barrier in lockstep, handed over as they come in real time ----------------------------
+
+    def _on_joints(self, msg: Any) -> None:
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_sample(Stream.JOINTS, convert.to_ns(msg.header.stamp), msg)
+            return
+        sample = sensors.joint_sample_from(msg, self._joint_count)
+        self._joint_count += 1
+        self._take_live(GateInputs(joints=[sample]))
+
+    def _on_imu(self, msg: Any) -> None:
+        batch = convert.imu_batch_from(msg)
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_result(IMU, batch.episode, batch.tick, batch)
+        else:
+            self._take_live(GateInputs(imu=batch.samples))
+
+    def _on_picture(self, msg: Any) -> None:
+        picture = convert.image_feature_from(msg)
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_sample(Stream.CAMERA, picture.ref.stamp_ns, picture)
+        elif picture.rejected is None:
+            self._take_live(GateInputs(pictures=[picture.ref]))
+
+    def _on_executed(self, msg: Any) -> None:
+        executed = convert.executed_from(msg)
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_sample(Stream.EXECUTED, executed.ref.stamp_ns, executed)
+        else:
+            self._take_live(GateInputs(executed=[executed]))
+
+    def _on_decision(self, msg: Any) -> None:
+        action = convert.action_from(msg.action)
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_result(DECISION, int(msg.action.episode), action.decision_id, action)
+        else:
+            self._take_live(GateInputs(actions=[action]))
+
+    def _on_proposed(self, msg: Any) -> None:
+        command = convert.proposed_from(msg)
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_result(PROPOSED, int(msg.episode), int(msg.tick), command)
+        elif command is not None:
+            self._take_live(GateInputs(proposed=[command]))
+
+
+def main() -> None:
+    """Entry point."""
+    sys.exit(run([SafetySupervisorNode]))

@@ -2,8 +2,8 @@
 
 On SIGINT or SIGTERM it brings everything down within `stop_s`: `ros2 launch` interrupts every process at once
 and nodes wait 2 s for the manager. Its exit ends the launch (`on_exit="shutdown"` in the launch files).
-Exit status: 0 when it was told to stop or a node of `may_finish` ended, 1 when a node failed or was lost, 2 for
-bad parameters.
+Exit status: 0 when it was told to stop or a node of `may_finish` ended, 1 when a node failed or was lost, 2
+for bad parameters.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The gate's stage in the graph: what came during a tick goes to the supervisor, whose command carries the tick."""
+"""The gate's stage in the graph: what came during a tick goes in, the command for the tick comes out."""
 
 from __future__ import annotations
 
@@ -66,7 +66,9 @@ class GateStage:
     def tick(self, tick: int, now_ns: int, stamp_ns: int) -> GateOutput:
         """One tick; the command carries its number and stamp."""
         output = self.supervisor.tick(now_ns)
-        return dataclasses.replace(output, command=dataclasses.replace(output.command, tick=tick, stamp_ns=stamp_ns))
+        return dataclasses.replace(
+            output, command=dataclasses.replace(output.command, tick=tick, stamp_ns=stamp_ns)
+        )
 
 
 def for_world(output: GateOutput) -> Command | None:

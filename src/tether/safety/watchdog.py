@@ -1,8 +1,8 @@
 """Second line of defence, inside world or driver: stops the robot when gated commands stop, on its own clock.
 
 Stands alone on purpose: it shares no code and no state with the supervisor, so that no fault of the one is a
-fault of both. The stop is controlled: joints brake along their last motion and then hold (an arm is never let go
-limp), the base brakes to standstill.
+fault of both. The stop is controlled: joints brake along their last motion and then hold (an arm is never let
+go limp), the base brakes to standstill.
 """
 
 from __future__ import annotations

@@ -1,0 +1,241 @@
+"""Set-points under way: the arm's joints and the base, moved on by one tick within every limit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tether.contracts import Verdict
+from tether.safety import checks
+from tether.safety.limiter import AxisLimits, AxisState, brake, follow
+from tether.safety.settings import TICK_S, BaseLimits, Check
+from tether.safety.workspace import Depths, Workspace, largest_share, no_deeper
+
+_PATH_POINTS_MAX = 16
+
+
+class ArmMotion:
+    """The joints' set-points. `advance` moves them by one tick; `anchor` puts them where the joints are.
+
+    axes: limits in the gate's joint order. gripper: index of the joint that effort may keep from closing, or
+    None.
+    """
+
+    def __init__(self, axes: Sequence[AxisLimits], workspace: Workspace | None, gripper: int | None) -> None:
+        self._axes = tuple(axes)
+        self._workspace = workspace
+        self._gripper = gripper
+        self.goals: tuple[float, ...] | None = None
+        self.states: list[AxisState] = []
+        self.feed_forward: list[float] = []
+
+    def anchor(self, position: Sequence[float]) -> None:
+        """Start again at `position`, standing still."""
+        self.states = [(q, 0.0, 0.0) for q in position]
+        self.feed_forward = [0.0] * len(position)
+        self.goals = None
+
+    def settle(self) -> None:
+        """No set-point was sent for so long that they have stood still: forget their velocities."""
+        self.anchor([q for q, _, _ in self.states])
+
+    def standstill(self) -> bool:
+        """True if no set-point moves."""
+        return all(v == 0.0 for _, v, _ in self.states)
+
+    def stop(self) -> None:
+        """One tick of the controlled stop: the hardest admissible braking, then hold."""
+        self.goals = None
+        self.states = [brake(state, lim) for state, lim in zip(self.states, self._axes, strict=True)]
+        self.feed_forward = [
+            _towards(self.feed_forward[i], v, self._axes[i].a_max * TICK_S)
+            for i, (_, v, _) in enumerate(self.states)
+        ]
+
+    def advance(
+        self, asked: Sequence[float], velocity: Sequence[float], share: float, may_close: bool
+    ) -> list[Verdict]:
+        """One tick towards `asked` (n,) with feed-forward `velocity` (n,) at `share` of full speed.
+
+        Returns the verdicts that restricted the motion. Where none did, the set-points are exactly as asked.
+        """
+        goals = [min(max(q, lim.lower), lim.upper) for q, lim in zip(asked, self._axes, strict=True)]
+        if self._gripper is not None and not may_close:
+            goals[self._gripper] = max(goals[self._gripper], self.states[self._gripper][0])
+        before = self.goals or goals
+        candidates = []
+        for i, lim in enumerate(self._axes):
+            cap = share * lim.v_max
+            rate = min(max((goals[i] - before[i]) / TICK_S, -cap), cap)
+            candidates.append(follow(self.states[i], goals[i], rate, cap, lim))
+        self.goals = tuple(goals)
+        verdicts = self._explain(asked, goals, candidates, share) if self._differs(asked, candidates) else []
+        if self._workspace is not None:
+            candidates, verdict = self._inside_workspace(candidates, self._workspace)
+            if verdict is not None:
+                verdicts.append(verdict)
+        self.states = candidates
+        self._feed(velocity, share)
+        return verdicts
+
+    def _differs(self, asked: Sequence[float], candidates: Sequence[AxisState]) -> bool:
+        return any(state[0] != q for q, state in zip(asked, candidates, strict=True))
+
+    def _feed(self, velocity: Sequence[float], share: float) -> None:
+        """Feed-forward within the velocity limit, and such that it could still brake before the position
+        limit.
+        """
+        for i, (lim, (q, _, _)) in enumerate(zip(self._axes, self.states, strict=True)):
+            cap = share * lim.v_max
+            up = min(cap, math.sqrt(2.0 * lim.a_max * max(lim.upper - q, 0.0)))
+            down = min(cap, math.sqrt(2.0 * lim.a_max * max(q - lim.lower, 0.0)))
+            wanted = _towards(self.feed_forward[i], velocity[i], lim.a_max * TICK_S)
+            self.feed_forward[i] = min(max(wanted, -down), up)
+
+    def _inside_workspace(
+        self, candidates: list[AxisState], workspace: Workspace
+    ) -> tuple[list[AxisState], Verdict | None]:
+        """Candidates if they and all of their braking path are no deeper in forbidden space than now.
+
+        Otherwise the largest share of the way from braking to them that is. Braking itself always is: its
+        path was judged when the present set-points were admitted.
+        """
+        allowed: Depths | None = None
+        worst: Depths | None = None
+        for depths in self._path(candidates, workspace):
+            if not any(depths):
+                continue
+            if allowed is None:
+                allowed = self._allowed(workspace)
+            if not no_deeper(depths, allowed):
+                worst = depths
+                break
+        if worst is None or allowed is None:
+            return candidates, None
+        limit = allowed
+        braking = [brake(state, lim) for state, lim in zip(self.states, self._axes, strict=True)]
+
+        def between(share: float) -> list[AxisState]:
+            out = []
+            for (q, v, _), (_, slow, _), (_, fast, _) in zip(self.states, braking, candidates, strict=True):
+                v1 = slow + share * (fast - slow)
+                out.append((q + v1 * TICK_S, v1, (v1 - v) / TICK_S))
+            return out
+
+        share = largest_share(lambda s: all(no_deeper(d, limit) for d in self._path(between(s), workspace)))
+        reason = workspace.worst(worst, limit)
+        return (between(share) if share > 0.0 else braking), Verdict(Check.WORKSPACE.value, share, reason)
+
+    def _allowed(self, workspace: Workspace) -> Depths:
+        """How deep set-points may lie: as deep as they do now or will while braking."""
+        allowed = workspace.depths([q for q, _, _ in self.states])
+        braking = [brake(state, lim) for state, lim in zip(self.states, self._axes, strict=True)]
+        for depths in self._path(braking, workspace):
+            allowed = tuple(map(max, allowed, depths))
+        return allowed
+
+    def _path(self, states: list[AxisState], workspace: Workspace) -> list[Depths]:
+        """Depths at `states` and along the braking that would follow, tick by tick."""
+        out = [workspace.depths([q for q, _, _ in states])]
+        for _ in range(_PATH_POINTS_MAX):
+            if all(v == 0.0 for _, v, _ in states):
+                return out
+            states = [brake(state, lim) for state, lim in zip(states, self._axes, strict=True)]
+            out.append(workspace.depths([q for q, _, _ in states]))
+        while any(v != 0.0 for _, v, _ in states):
+            states = [brake(state, lim) for state, lim in zip(states, self._axes, strict=True)]
+        out.append(workspace.depths([q for q, _, _ in states]))
+        return out
+
+    def _explain(
+        self, asked: Sequence[float], goals: Sequence[float], candidates: Sequence[AxisState], share: float
+    ) -> list[Verdict]:
+        """Which limits changed the set-points: the worst verdict of each kind."""
+        found: dict[str, Verdict] = {}
+        for i, lim in enumerate(self._axes):
+            if candidates[i][0] == asked[i]:
+                continue
+            q, v, a = self.states[i]
+            rate = (goals[i] - q) / TICK_S
+            accel = (rate - v) / TICK_S
+            for verdict in (
+                checks.joint_position(asked[i], q, lim),
+                checks.joint_velocity(rate, share * lim.v_max, lim),
+                checks.joint_acceleration(accel, lim),
+                checks.joint_jerk(accel - a, TICK_S, lim),
+            ):
+                if verdict.scale < found.get(verdict.check, checks.PASSED[Check.JOINT_POSITION]).scale:
+                    found[verdict.check] = verdict
+        if not found:
+            reason = "slowed so that braking ends where it was asked to, without overshoot"
+            found[""] = Verdict(Check.JOINT_ACCELERATION.value, self._passed(asked, candidates), reason)
+        return list(found.values())
+
+    def _passed(self, asked: Sequence[float], candidates: Sequence[AxisState]) -> float:
+        """The smallest share of any joint's asked step that was taken."""
+        shares = [
+            (candidate[0] - state[0]) / (q - state[0])
+            for q, state, candidate in zip(asked, self.states, candidates, strict=True)
+            if q != state[0]
+        ]
+        return min(max(min(shares, default=0.0), 0.0), 1.0)
+
+
+class BaseMotion:
+    """The base's twist, moved on by one tick. Linear and angular are limited apart."""
+
+    def __init__(self, limits: BaseLimits) -> None:
+        self._limits = limits
+        self.twist = (0.0, 0.0, 0.0)
+
+    def anchor(self, twist: tuple[float, float, float]) -> None:
+        """Start again at `twist`, the twist that is known to be under way."""
+        vx, vy, wz = twist
+        speed = math.hypot(vx, vy)
+        share = min(1.0, self._limits.linear_max_m_s / speed) if speed > 0.0 else 1.0
+        top = self._limits.angular_max_rad_s
+        self.twist = (vx * share, vy * share, min(max(wz, -top), top))
+
+    def standstill(self) -> bool:
+        """True if the base is told to stand."""
+        return self.twist == (0.0, 0.0, 0.0)
+
+    def stop(self) -> None:
+        """One tick of the controlled stop."""
+        self._approach(0.0, 0.0, 0.0)
+
+    def advance(self, asked: tuple[float, float, float], share: float) -> list[Verdict]:
+        """One tick towards `asked` (vx, vy, wz) at `share` of full speed; returns the verdicts that
+        restricted it.
+        """
+        vx, vy, wz = asked
+        linear_max, angular_max = share * self._limits.linear_max_m_s, share * self._limits.angular_max_rad_s
+        speed = math.hypot(vx, vy)
+        verdicts = []
+        if speed > linear_max:
+            verdicts.append(checks.base_linear(speed, linear_max))
+            # Scaled first, so that a finite pair whose length is not finite cannot become NaN.
+            largest = max(abs(vx), abs(vy))
+            vx, vy = vx / largest, vy / largest
+            length = math.hypot(vx, vy)
+            vx, vy = vx / length * linear_max, vy / length * linear_max
+        if abs(wz) > angular_max:
+            verdicts.append(checks.base_angular(wz, angular_max))
+            wz = math.copysign(angular_max, wz)
+        self._approach(vx, vy, wz)
+        return verdicts
+
+    def _approach(self, vx: float, vy: float, wz: float) -> None:
+        x, y, w = self.twist
+        dx, dy = vx - x, vy - y
+        change, most = math.hypot(dx, dy), self._limits.linear_acceleration_m_s2 * TICK_S
+        if change > most:
+            vx, vy = x + dx * (most / change), y + dy * (most / change)
+        self.twist = (vx, vy, _towards(w, wz, self._limits.angular_acceleration_rad_s2 * TICK_S))
+
+
+def _towards(value: float, wanted: float, most: float) -> float:
+    """`wanted`, or as near as a change of at most `most` gets."""
+    if abs(wanted - value) <= most:
+        return wanted
+    return value + math.copysign(most, wanted - value)

@@ -1,0 +1,110 @@
+"""What the gate knows of its sensors: silence, stamp age, and what the IMU says of tilt, shock and free
+fall.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tether.contracts import TICK_NS, Stream, Verdict
+from tether.safety import checks
+from tether.safety.settings import Check, ImuLimits, StreamLimits
+
+STANDARD_GRAVITY_M_S2 = 9.80665
+
+
+class StreamWatch:
+    """The two ages of one stream.
+
+    A sample whose stamp cannot be (further in the future than clocks may differ) does not count for the stamp
+    age, and a repeated or older stamp does not make the newest sample any newer; all count against silence.
+    """
+
+    def __init__(self, stream: Stream, limits: StreamLimits, future_max_ns: int) -> None:
+        self.stream = stream
+        self._silence_max_ns = round(limits.silence_max_ms * 1e6)
+        self._stamp_age_max_ns = round(limits.stamp_age_max_ms * 1e6)
+        self._future_max_ns = future_max_ns
+        self.received_ns: int | None = None
+        self.origin_ns: int | None = None
+        self.refused: Verdict | None = None
+
+    def seen(self, received_ns: int, age_ns: int) -> None:
+        """A good sample came, acquired `age_ns` before it was received."""
+        self.refused = None
+        self.received_ns = received_ns
+        if age_ns < -self._future_max_ns:
+            text = f"{self.stream.value}: stamp is {-age_ns * 1e-6:.1f} ms in the future"
+            self.refused = checks.refuse(Check.STAMP_AGE, text)
+            return
+        origin_ns = received_ns - max(age_ns, 0)
+        if self.origin_ns is None or origin_ns > self.origin_ns:
+            self.origin_ns = origin_ns
+
+    def bad(self, verdict: Verdict) -> None:
+        """A sample came that had to be refused; the gate stops until a good one comes."""
+        self.refused = verdict
+
+    def judge(self, now_ns: int, silence: bool, stamps: bool) -> tuple[Verdict, ...]:
+        """Verdicts on this stream; those below 1 only."""
+        out = []
+        if max(self.received_ns or 0, self.origin_ns or 0) > now_ns + TICK_NS:
+            # Believed, it would look fresh for as long as it is ahead.
+            text = f"{self.stream.value}: sample from the future, after {now_ns} ns"
+            self.received_ns = self.origin_ns = None
+            self.refused = checks.refuse(Check.CLOCK, text)
+        if self.refused is not None:
+            out.append(self.refused)
+        if silence:
+            since = None if self.received_ns is None else now_ns - self.received_ns
+            verdict = checks.sensor_silence(self.stream, since, self._silence_max_ns)
+            if verdict.scale < 1.0:
+                out.append(verdict)
+        if stamps:
+            age = None if self.origin_ns is None else now_ns - self.origin_ns
+            verdict = checks.stamp_age(self.stream, age, self._stamp_age_max_ns)
+            if verdict.scale < 1.0:
+                out.append(verdict)
+        return tuple(out)
+
+
+class ImuWatch:
+    """Tilt from the low-passed direction of acceleration, shock from single samples, free fall from its
+    size.
+    """
+
+    def __init__(self, limits: ImuLimits) -> None:
+        self._limits = limits
+        self._mean: tuple[float, float, float] | None = None
+        self._last_ns = 0
+        self._shock_m_s2 = 0.0
+
+    def add(self, accel: tuple[float, float, float], received_ns: int) -> None:
+        """Take one sample, (3,) m/s² in the IMU's frame with z up."""
+        excess = abs(math.hypot(*accel) - STANDARD_GRAVITY_M_S2)
+        self._shock_m_s2 = max(self._shock_m_s2, excess)
+        if self._mean is None:
+            self._mean = accel
+        else:
+            dt = min(max(received_ns - self._last_ns, 0) * 1e-9, self._limits.filter_s)
+            share = dt / (self._limits.filter_s + dt)
+            x, y, z = self._mean
+            self._mean = x + share * (accel[0] - x), y + share * (accel[1] - y), z + share * (accel[2] - z)
+        self._last_ns = received_ns
+
+    def take(self) -> tuple[tuple[Check, Verdict], ...]:
+        """Verdicts on tilt, shock, free fall; the largest shock since the last call counts and is forgotten."""
+        shock, self._shock_m_s2 = self._shock_m_s2, 0.0
+        if self._mean is None:
+            return ()
+        x, y, z = self._mean
+        angle = math.atan2(math.hypot(x, y), z)
+        return (
+            (Check.TILT, checks.tilt(angle, self._limits)),
+            (Check.SHOCK, checks.shock(shock, self._limits)),
+            (Check.FREE_FALL, checks.free_fall(math.hypot(x, y, z), self._limits)),
+        )
+
+    def state(self) -> tuple[float, ...]:
+        """Everything that the next verdicts depend on."""
+        return (*(self._mean or (math.nan,) * 3), float(self._last_ns), self._shock_m_s2)

@@ -1,0 +1,82 @@
+"""Workspace: how deep a configuration lies in forbidden space, and how far motion may go without going deeper."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from tether.safety.kinematics import Point, PointChain
+from tether.safety.settings import Box, Cylinder, WorkspaceLimits
+
+Depths = tuple[float, ...]
+"""Metres into each forbidden zone, one number a (link, zone); 0 outside it."""
+
+_TOLERANCE_M = 1e-9
+_BISECTIONS = 5
+
+
+def outside_box(p: Point, box: Box) -> float:
+    """How far p lies outside the box, the largest over the axes; 0 inside."""
+    low, high = box.low_m, box.high_m
+    return max(
+        low[0] - p[0], p[0] - high[0], low[1] - p[1], p[1] - high[1], low[2] - p[2], p[2] - high[2], 0.0
+    )
+
+
+def inside_box(p: Point, box: Box) -> float:
+    """How far p would have to move to leave the box; 0 outside."""
+    low, high = box.low_m, box.high_m
+    depth = min(p[0] - low[0], high[0] - p[0], p[1] - low[1], high[1] - p[1], p[2] - low[2], high[2] - p[2])
+    return max(depth, 0.0)
+
+
+def inside_cylinder(p: Point, cylinder: Cylinder) -> float:
+    """How far p would have to move to leave the upright cylinder; 0 outside."""
+    below_top = min(p[2] - cylinder.low_m, cylinder.high_m - p[2])
+    if below_top <= 0.0:
+        return 0.0
+    return max(min(cylinder.radius_m - math.hypot(p[0] - cylinder.x_m, p[1] - cylinder.y_m), below_top), 0.0)
+
+
+class Workspace:
+    """The zones of safety.yaml over the links that it names."""
+
+    def __init__(self, limits: WorkspaceLimits, chains: dict[str, PointChain]) -> None:
+        self._limits = limits
+        self._chains = [chains[link] for link in limits.links]
+        zones = ["the workspace box", *limits.keep_out_boxes, *limits.keep_out_cylinders]
+        self._names = [(link, zone) for link in limits.links for zone in zones]
+
+    def depths(self, q: Sequence[float]) -> Depths:
+        """Depth of configuration q, (n,), in each zone."""
+        out: list[float] = []
+        for chain in self._chains:
+            p = chain(q)
+            out.append(outside_box(p, self._limits.box))
+            out += [inside_box(p, box) for box in self._limits.keep_out_boxes.values()]
+            out += [inside_cylinder(p, cylinder) for cylinder in self._limits.keep_out_cylinders.values()]
+        return tuple(out)
+
+    def worst(self, depths: Depths, allowed: Depths) -> str:
+        """Names link and zone of the largest excess, for a verdict's reason."""
+        i = max(range(len(depths)), key=lambda k: depths[k] - allowed[k])
+        link, zone = self._names[i]
+        kind = "leaves" if zone == "the workspace box" else "enters"
+        return f"{link} {kind} {zone} by {depths[i] * 1e3:.1f} mm"
+
+
+def no_deeper(depths: Depths, allowed: Depths) -> bool:
+    """True if no depth exceeds the allowed one: motion along or out of a zone passes, deeper does not."""
+    return all(d <= a + _TOLERANCE_M for d, a in zip(depths, allowed, strict=True))
+
+
+def largest_share(admissible: Callable[[float], bool]) -> float:
+    """The largest share of the way in [0, 1) found admissible by bisection; 0, braking, always is."""
+    good, bad = 0.0, 1.0
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (good + bad)
+        if admissible(middle):
+            good = middle
+        else:
+            bad = middle
+    return good

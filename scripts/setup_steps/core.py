@@ -59,7 +59,7 @@ def write_atomic(path: Path, text: str) -> None:
 class Context:
     """Where things are and how commands run.
 
-    root: the checkout. venv: its virtual environment. ros_prefix: an installed ROS 2 Jazzy, or None for wheels.
+    root: the checkout. venv: its virtual environment. ros_prefix: an installed ROS 2, or None for wheels.
     """
 
     root: Path
@@ -83,7 +83,9 @@ class Context:
         """The venv's folder of Python packages."""
         found = sorted(self.venv.glob("lib/python3.*/site-packages"))
         if len(found) != 1:
-            raise SetupError(f"{self.venv}/lib should hold one python3.*/site-packages, found {len(found)}; fix: make clean")
+            raise SetupError(
+                f"{self.venv}/lib: expected one python3.*/site-packages, found {len(found)}; fix: make clean"
+            )
         return found[0]
 
     def child_env(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -95,7 +97,13 @@ class Context:
         env.update(extra or {})
         return env
 
-    def run(self, name: str, command: Sequence[str | Path], env: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
+    def run(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> None:
         """Run a command, its output in a log file; on failure show the log's end and raise.
 
         The set-up lock is handed down, so that it stays held while an orphan of a killed set-up still writes.
@@ -125,7 +133,9 @@ class Context:
             tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-30:])
             raise SetupError(f"step '{name}' failed with exit status {code}; the end of {log}:\n{tail}")
 
-    def works(self, command: Sequence[str | Path], env: Mapping[str, str] | None = None, timeout_s: float = 60.0) -> bool:
+    def works(
+        self, command: Sequence[str | Path], env: Mapping[str, str] | None = None, timeout_s: float = 60.0
+    ) -> bool:
         """Whether a short command exits with 0."""
         try:
             done = subprocess.run(
@@ -151,7 +161,9 @@ class Context:
 
     def stamp(self, step: str, **facts: str) -> None:
         """Record that the step is finished; the last thing a step does."""
-        write_atomic(self.state / f"{step}.json", json.dumps({"key": self.keys[step], **facts}, indent=1) + "\n")
+        write_atomic(
+            self.state / f"{step}.json", json.dumps({"key": self.keys[step], **facts}, indent=1) + "\n"
+        )
 
     def unstamp(self, step: str) -> None:
         """Forget a step before redoing it, so that an interrupt leaves it undone."""
@@ -175,7 +187,9 @@ def setup_lock(path: Path, timeout_s: float = 1800.0) -> Iterator[int]:
                     say(f"another set-up (process {holder}) holds {path.name}; waiting for it")
                     waiting = True
                 if time.monotonic() > deadline:
-                    raise SetupError(f"process {holder} has held {path} for {timeout_s:.0f} s; fix: end it and run make setup again") from None
+                    raise SetupError(
+                        f"process {holder} has held {path} for {timeout_s:.0f} s; fix: end it and retry"
+                    ) from None
                 time.sleep(0.2)
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+import runpy
 import sys
+
+import setuptools
 
 
 def main() -> int:
-    """Evaluate ./setup.py without running any command."""
+    """Evaluate ./setup.py with a setup() that only takes notes."""
+    calls: list[dict] = []
+    setuptools.setup = lambda **arguments: calls.append(arguments)
     sys.argv = ["setup.py"]
-    importlib.import_module("setuptools")  # brings the distutils that Python 3.12 and later lack
-    dist = importlib.import_module("distutils.core").run_setup("setup.py", stop_after="init")
+    runpy.run_path("setup.py", run_name="__main__")
+    if len(calls) != 1:
+        raise SystemExit(f"setup.py called setup() {len(calls)} times, expected once")
+    dist = setuptools.Distribution(calls[0])
     dist.parse_config_files()
     points = dist.entry_points or {}
-    scripts = points.get("console_scripts", []) if isinstance(points, dict) else []
+    scripts = points.get("console_scripts", [])
+    lines = scripts.splitlines() if isinstance(scripts, str) else scripts
     facts = {
         "package_dir": dist.package_dir or {},
         "data_files": [[folder, list(files)] for folder, files in dist.data_files or []],
-        "console_scripts": [
-            line for line in (scripts.splitlines() if isinstance(scripts, str) else scripts) if line.strip()
-        ],
+        "console_scripts": [line for line in lines if line.strip()],
     }
     sys.stdout.write(json.dumps(facts) + "\n")
     return 0

@@ -25,6 +25,7 @@ PATH_LISTS = (
 )
 PLAIN = ("ROS_DISTRO", "ROS_VERSION", "ROS_PYTHON_VERSION")
 HOOK = "_tether_env"
+GENERATED = {".msg", ".srv", ".action", ".idl", ".json", ".py", ".c", ".h", ".hpp", ".so"}
 # Folders that the machine which built the wheels had; CMake refuses include folders that do not exist.
 BUILDER_PYTHON = re.compile(r'[^";\s]*/cp3\d+-cp3\d+/include/python3\.\d+')
 BUILDER_NUMPY = re.compile(
@@ -169,8 +170,6 @@ def build_interfaces(ctx: Context) -> bool:
     ctx.unstamp("interfaces")
     names = [p.name for p in packages]
     say(f"building {', '.join(names)} with colcon (about two minutes)")
-    for name in names:
-        remove_installed(ctx, name)
     try:
         ctx.run("colcon", colcon_command(ctx, names), env=build_env(ctx))
     except SetupError:
@@ -179,16 +178,20 @@ def build_interfaces(ctx: Context) -> bool:
         for name in names:
             shutil.rmtree(ctx.root / "ros2_ws" / "build" / name, ignore_errors=True)
         ctx.run("colcon", colcon_command(ctx, names), env=build_env(ctx))
+    for name in names:
+        remove_stale(ctx, name)
     ctx.stamp("interfaces", packages=" ".join(names))
     return True
 
 
-def remove_installed(ctx: Context, name: str) -> None:
-    """Take an older build out of the venv, so that no message that is gone stays importable."""
+def remove_stale(ctx: Context, name: str) -> None:
+    """Take out what an older build installed and this one did not, so that no removed message lives on."""
+    manifest = ctx.root / "ros2_ws" / "build" / name / "install_manifest.txt"
+    installed = {Path(line) for line in manifest.read_text(encoding="utf-8").splitlines()}
     for folder in (ctx.venv / "share" / name, ctx.venv / "include" / name, ctx.site_packages() / name):
-        shutil.rmtree(folder, ignore_errors=True)
-    for path in (ctx.venv / "lib").glob(f"lib{name}__rosidl_*.so"):
-        path.unlink()
+        for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
+            if path.suffix in GENERATED and path.is_file() and path not in installed:
+                path.unlink()
 
 
 def build_env(ctx: Context) -> dict[str, str]:
@@ -242,15 +245,21 @@ def link_nodes(ctx: Context) -> None:
     unlink_nodes(ctx)
     laid: list[Path] = []
     imports = []
+    faults = []
     for package in packages:
-        facts = ask_setup_py(ctx, package)
+        try:
+            facts = ask_setup_py(ctx, package)
+            laid += link_data(ctx, package, facts["data_files"])
+            laid += write_executables(ctx, package, facts["console_scripts"])
+        except SetupError as error:
+            faults.append(str(error))
+            continue
         imports.append(str(package.folder / facts["package_dir"].get("", ".")))
-        laid += link_data(ctx, package, facts["data_files"]) + write_executables(
-            ctx, package, facts["console_scripts"]
-        )
     pth = ctx.site_packages() / "_tether_nodes.pth"
     write_atomic(pth, "\n".join(os.path.normpath(p) for p in imports) + "\n")
     write_atomic(ctx.state / "nodes.laid", "".join(f"{p}\n" for p in laid))
+    if faults:
+        raise SetupError("\n".join(faults))
     say(f"node packages linked: {', '.join(p.name for p in packages) or 'none yet'}")
     ctx.stamp("nodes")
 

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from test_launch_files import DRIVER, FOLDER, INSTALLED
 
 from tether.launch import LaunchFileError, Runner, parse_arguments, read
 
@@ -25,10 +26,16 @@ import json, os, sys, tempfile
 words = []
 for word, before in zip(sys.argv[1:], sys.argv):
     words.append(open(word).read() if before == "--params-file" else word)
-env = {name: value for name, value in os.environ.items() if name.startswith("T_")}
+prefixes = ("T_", "ROS_DOM", "ROS_AUTO", "OMP_", "OPENB")
+env = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
 file, path = tempfile.mkstemp(suffix=".part", dir=os.environ["DUMP"])
 os.write(file, json.dumps([words, env]).encode())
 os.rename(path, path[:-5] + ".json")
+"""
+WAIT_FOR_ALL = """
+import time
+while len([name for name in os.listdir(os.environ["DUMP"]) if name.endswith(".json")]) < {expected}:
+    time.sleep(0.02)
 """
 CASES = {
     "names": """
@@ -110,7 +117,10 @@ def both(prefix, tmp_path: Path, body: str, words: list[str]) -> tuple[list[str]
     prefix.add("pkg", "dump", DUMPER)
     (tmp_path / "p.yaml").write_text("/**: {ros__parameters: {z: 1}}\n")
     prefix.launch_file(INNER, "inner.launch.xml")
-    file = prefix.launch_file(body)
+    return run_both(prefix, tmp_path, prefix.launch_file(body), words)
+
+
+def run_both(prefix, tmp_path: Path, file: Path, words: list[str]) -> tuple[list[str], list[str]]:
     results = []
     for name in ("real", "ours"):
         folder = tmp_path / name
@@ -132,6 +142,29 @@ def test_same_processes_as_under_ros2_launch(prefix, tmp_path: Path, name: str):
     real, ours = both(prefix, tmp_path, CASES[name], [])
     assert ours == real
     assert ours
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sim.launch.xml"],
+        ["sim.launch.xml", "composed:=true", "record:=false", "mode:=lockstep", "profile:=7", "domain:=3"],
+        ["sim.launch.xml", "world:=isaac", "task:=a b"],
+        ["robot.launch.xml"],
+        ["replay.launch.xml", "bag:=some/bag", "rate:=0.5", "loop:=true", "record:=true"],
+    ],
+    ids=" ".join,
+)
+def test_our_launch_files_start_the_same_processes(prefix, tmp_path: Path, words: list[str]):
+    for package, executable in [*INSTALLED, DRIVER]:
+        prefix.add(package, executable, DUMPER)
+    file = FOLDER / words[0]
+    expected = len(read(file, parse_arguments(words[1:]), prefix.env).processes)
+    # its end ends the launch, so it has to wait for the others
+    prefix.add("tether_bringup", "lifecycle_manager", DUMPER + WAIT_FOR_ALL.format(expected=expected))
+    real, ours = run_both(prefix, tmp_path, file, words[1:])
+    assert ours == real
+    assert len(ours) == expected
 
 
 def test_arguments_of_the_command_line_mean_the_same(prefix, tmp_path: Path):

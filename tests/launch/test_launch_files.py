@@ -1,0 +1,134 @@
+"""The launch files of the repository: what each combination of arguments starts, and in which order."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tether.launch import LaunchFileError, LaunchPlan, read
+from tether.launch.model import ParameterValue
+
+FOLDER = Path(__file__).parents[2] / "launch"
+STAGES = ["imu_ingest", "camera_ingest", "fusion", "policy", "opd_bridge", "primitive_executor"]
+INSTALLED = [
+    ("tether_world", "world"),
+    ("tether_safety", "safety_supervisor"),
+    ("tether_ingest", "imu_ingest"),
+    ("tether_ingest", "camera_ingest"),
+    ("tether_fusion", "fusion"),
+    ("tether_policy", "policy"),
+    ("tether_opd", "opd_bridge"),
+    ("tether_motion", "primitive_executor"),
+    ("tether_bringup", "composed"),
+    ("tether_bringup", "recorder"),
+    ("tether_bringup", "replay_player"),
+    ("tether_bringup", "lifecycle_manager"),
+]
+DRIVER = ("tether_robot", "driver")
+
+
+def plan_of(prefix, name: str, installed=INSTALLED, **arguments: str) -> LaunchPlan:
+    for package, executable in installed:
+        prefix.add(package, executable)
+    env = {**prefix.env, "AMENT_PREFIX_PATH": str(prefix.root)}
+    env.pop("ROS_DOMAIN_ID", None)
+    return read(FOLDER / name, arguments, env)
+
+
+def labels(plan: LaunchPlan) -> list[str]:
+    return [process.label for process in plan.processes]
+
+
+def parameters(plan: LaunchPlan, label: str) -> dict[str, object]:
+    (process,) = (process for process in plan.processes if process.label == label)
+    return {p.name: p.value for p in process.parameters if isinstance(p, ParameterValue)}
+
+
+def managed(plan: LaunchPlan) -> list[str]:
+    nodes = parameters(plan, "lifecycle_manager")["nodes"]
+    assert isinstance(nodes, list)
+    return nodes
+
+
+def test_sim_starts_the_whole_graph_and_activates_the_world_last(prefix):
+    plan = plan_of(prefix, "sim.launch.xml")
+    assert labels(plan) == ["world", "safety_supervisor", *STAGES, "recorder", "lifecycle_manager"]
+    assert managed(plan) == ["recorder", "safety_supervisor", *STAGES, "world"]
+    assert parameters(plan, "lifecycle_manager")["may_finish"] == ["world"]
+
+
+def test_composed_stages_share_one_process_whose_nodes_keep_their_names(prefix):
+    plan = plan_of(prefix, "sim.launch.xml", composed="true", record="false")
+    assert labels(plan) == ["world", "safety_supervisor", "composed", "lifecycle_manager"]
+    assert managed(plan) == ["safety_supervisor", *STAGES, "world"]
+    composed = plan.processes[2]
+    assert not [word for word in composed.command([Path("p")] * len(composed.parameters)) if "__node" in word]
+
+
+def test_isaac_brings_its_own_world(prefix):
+    plan = plan_of(prefix, "sim.launch.xml", world="isaac", record="false")
+    assert labels(plan) == ["safety_supervisor", *STAGES, "lifecycle_manager"]
+    assert managed(plan) == ["safety_supervisor", *STAGES]
+    assert "may_finish" not in parameters(plan, "lifecycle_manager")
+
+
+def test_arguments_reach_every_node_that_needs_them(prefix):
+    arguments = {"mode": "lockstep", "task": "pick_moving", "profile": "7", "policy": "scripted", "seed": "9"}
+    plan = plan_of(prefix, "sim.launch.xml", episodes="3", domain="41", threads="2", **arguments)
+    world = parameters(plan, "world")
+    assert world == {
+        "mode": "lockstep",
+        "policy": "scripted",
+        "task": "pick_moving",
+        "profile": "7",  # a name, whatever it looks like
+        "episodes": 3,
+        "seed": 9,
+        "truth_age_ms": 0,
+    }
+    for label in ("safety_supervisor", *STAGES):
+        assert parameters(plan, label)["mode"] == "lockstep"
+        assert parameters(plan, label)["use_sim_time"] is False
+    environment = {
+        "ROS_DOMAIN_ID": "41",
+        "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        "OMP_NUM_THREADS": "2",
+        "OPENBLAS_NUM_THREADS": "2",
+    }
+    assert all(dict(process.env) == environment for process in plan.processes)
+
+
+def test_robot_goes_up_after_its_driver_and_down_before_it(prefix):
+    plan = plan_of(prefix, "robot.launch.xml", [*INSTALLED, DRIVER], composed="false")
+    assert labels(plan)[:2] == ["driver", "safety_supervisor"]
+    assert managed(plan) == ["recorder", "driver", "safety_supervisor", *STAGES]
+    assert parameters(plan, "policy")["mode"] == "realtime"
+
+
+def test_robot_without_its_driver_package_says_so_with_the_line(prefix):
+    with pytest.raises(LaunchFileError) as raised:
+        plan_of(prefix, "robot.launch.xml")
+    (fault,) = raised.value.faults
+    assert "package 'tether_robot' not found" in fault.message
+    assert "tether_robot" in Path(fault.file).read_text().splitlines()[fault.line - 1]
+
+
+def test_replay_feeds_the_graph_last_and_on_the_bags_time(prefix):
+    plan = plan_of(prefix, "replay.launch.xml", bag="a bag", rate="2", loop="1")
+    assert labels(plan) == ["replay_player", "safety_supervisor", *STAGES, "lifecycle_manager"]
+    assert managed(plan) == ["safety_supervisor", *STAGES, "replay_player"]
+    player = parameters(plan, "replay_player")
+    assert (player["bag"], player["rate"], player["loop"]) == ("a bag", 2.0, True)
+    assert parameters(plan, "fusion")["use_sim_time"] is True
+
+
+def test_replay_without_a_bag_says_what_it_needs(prefix):
+    with pytest.raises(LaunchFileError, match=r"argument 'bag' .* must be given: bag:="):
+        plan_of(prefix, "replay.launch.xml")
+
+
+@pytest.mark.parametrize("name", ["sim.launch.xml", "robot.launch.xml", "replay.launch.xml"])
+def test_every_argument_is_described(prefix, name: str):
+    given = {"bag": "x"} if name.startswith("replay") else {}
+    plan = plan_of(prefix, name, [*INSTALLED, DRIVER], **given)
+    assert all(argument.description for argument in plan.arguments)

@@ -64,6 +64,21 @@ class PointChain:
             self._joints.append(_Joint(offset, turn, _point(joint.axis), turns, at, multiplier, shift))
             rotation, offset = _IDENTITY, (0.0, 0.0, 0.0)
         self._tail = offset
+        self.levers = self._levers(robot, joint_names)
+
+    def _levers(self, robot: RobotModel, joint_names: Sequence[str]) -> tuple[float, ...]:
+        """(n,) metres that the point can move at most per unit of each joint, whatever the others do."""
+        levers = [0.0] * len(joint_names)
+        beyond = math.hypot(*self._tail)
+        for joint in reversed(self._joints):
+            limits = robot.limits(joint_names[joint.index])
+            if joint.turns:
+                levers[joint.index] += abs(joint.multiplier) * beyond
+            else:
+                levers[joint.index] += abs(joint.multiplier)
+                beyond += abs(joint.multiplier) * max(abs(limits.lower), abs(limits.upper)) + abs(joint.shift)
+            beyond += math.hypot(*joint.offset)
+        return tuple(levers)
 
     def __call__(self, q: Sequence[float]) -> Point:
         """The origin at joint positions q, (n,) in the order of `joint_names`; metres."""

@@ -71,23 +71,20 @@ def follow(state: AxisState, goal: float, goal_rate: float, v_cap: float, lim: A
     approached as fast as the limits allow and without overshoot.
     """
     q, v, a = state
-    low, high = velocity_window(v, a, v_cap, lim)
     error = goal - goal_rate * TICK_S - q
-    near = lim.a_max * TICK_S * TICK_S
-    if abs(error) <= near:
-        wanted = (goal - q) / TICK_S
-        if low <= wanted <= high and _stays_inside(goal, wanted, (wanted - v) / TICK_S, lim):
-            return goal, wanted, (wanted - v) / TICK_S
+    wanted = (goal - q) / TICK_S
+    if abs(error) <= lim.a_max * TICK_S * TICK_S:
+        accel = (wanted - v) / TICK_S
+        within = abs(wanted) <= v_cap and abs(accel) <= lim.a_max and abs(accel - a) <= lim.j_step
+        if within and lim.lower <= goal + stopping_distance(wanted, accel, lim) <= lim.upper:
+            return goal, wanted, accel
     else:
         slack = 1.5 * TICK_S
         approach = lim.a_max * (math.sqrt(slack * slack + 2.0 * abs(error) / lim.a_max) - slack)
         wanted = goal_rate + math.copysign(max(lim.a_max * TICK_S, approach), error)
+    low, high = velocity_window(v, a, v_cap, lim)
     v1 = _within_position(state, min(max(wanted, low), high), min(max(0.0, low), high), lim)
     return q + v1 * TICK_S, v1, (v1 - v) / TICK_S
-
-
-def _stays_inside(q: float, v: float, a: float, lim: AxisLimits) -> bool:
-    return lim.lower <= q + stopping_distance(v, a, lim) <= lim.upper
 
 
 def _within_position(state: AxisState, wanted: float, braking: float, lim: AxisLimits) -> float:

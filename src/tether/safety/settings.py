@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 
 from tether.config import bounded, load
@@ -253,12 +254,12 @@ class ModeTable:
 
     def of(self, mode: Mode) -> ModeRules | None:
         """Rules of `mode`, or None where nothing may move."""
-        return {
-            Mode.ACTIVE: self.active,
-            Mode.DEGRADED: self.degraded,
-            Mode.SAFE: self.safe,
-            Mode.SLOW: self.slow,
-        }.get(mode)
+        return self._by_mode.get(mode)
+
+    @cached_property
+    def _by_mode(self) -> dict[Mode, ModeRules]:
+        modes = (Mode.ACTIVE, Mode.DEGRADED, Mode.SAFE, Mode.SLOW)
+        return {mode: getattr(self, mode.name.lower()) for mode in modes}
 
 
 @dataclass(frozen=True)

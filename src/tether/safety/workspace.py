@@ -23,19 +23,31 @@ def outside_box(p: Point, box: Box) -> float:
     )
 
 
-def inside_box(p: Point, box: Box) -> float:
-    """How far p would have to move to leave the box; 0 outside."""
-    low, high = box.low_m, box.high_m
-    depth = min(p[0] - low[0], high[0] - p[0], p[1] - low[1], high[1] - p[1], p[2] - low[2], high[2] - p[2])
-    return max(depth, 0.0)
-
-
 def inside_cylinder(p: Point, cylinder: Cylinder) -> float:
     """How far p would have to move to leave the upright cylinder; 0 outside."""
     below_top = min(p[2] - cylinder.low_m, cylinder.high_m - p[2])
     if below_top <= 0.0:
         return 0.0
     return max(min(cylinder.radius_m - math.hypot(p[0] - cylinder.x_m, p[1] - cylinder.y_m), below_top), 0.0)
+
+
+def box_room(p: Point, box: Box) -> float:
+    """How far p has to move at least to leave the box, and may move in any direction within it; 0 outside."""
+    low, high = box.low_m, box.high_m
+    room = min(p[0] - low[0], high[0] - p[0], p[1] - low[1], high[1] - p[1], p[2] - low[2], high[2] - p[2])
+    return max(room, 0.0)
+
+
+def box_distance(p: Point, box: Box) -> float:
+    """Distance of p from the box; 0 inside."""
+    low, high = box.low_m, box.high_m
+    return math.hypot(*(max(low[i] - p[i], p[i] - high[i], 0.0) for i in range(3)))
+
+
+def cylinder_distance(p: Point, cylinder: Cylinder) -> float:
+    """Distance of p from the upright cylinder; 0 inside."""
+    across = max(math.hypot(p[0] - cylinder.x_m, p[1] - cylinder.y_m) - cylinder.radius_m, 0.0)
+    return math.hypot(across, max(cylinder.low_m - p[2], p[2] - cylinder.high_m, 0.0))
 
 
 class Workspace:
@@ -47,13 +59,32 @@ class Workspace:
         zones = ["the workspace box", *limits.keep_out_boxes, *limits.keep_out_cylinders]
         self._names = [(link, zone) for link in limits.links for zone in zones]
 
+    @property
+    def levers(self) -> tuple[float, ...]:
+        """(n,) metres that any of the points can move at most per unit of each joint."""
+        return tuple(max(column) for column in zip(*(chain.levers for chain in self._chains), strict=True))
+
+    def room(self, q: Sequence[float]) -> float:
+        """Metres that every point can move in any direction without touching forbidden space."""
+        limits = self._limits
+        out = math.inf
+        for chain in self._chains:
+            p = chain(q)
+            out = min(
+                out,
+                box_room(p, limits.box),
+                *(box_distance(p, box) for box in limits.keep_out_boxes.values()),
+                *(cylinder_distance(p, cylinder) for cylinder in limits.keep_out_cylinders.values()),
+            )
+        return out
+
     def depths(self, q: Sequence[float]) -> Depths:
         """Depth of configuration q, (n,), in each zone."""
         out: list[float] = []
         for chain in self._chains:
             p = chain(q)
             out.append(outside_box(p, self._limits.box))
-            out += [inside_box(p, box) for box in self._limits.keep_out_boxes.values()]
+            out += [box_room(p, box) for box in self._limits.keep_out_boxes.values()]
             out += [inside_cylinder(p, cylinder) for cylinder in self._limits.keep_out_cylinders.values()]
         return tuple(out)
 

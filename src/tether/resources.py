@@ -1,7 +1,7 @@
-"""Where the files that belong to Tether lie: configuration, robot description, models, launch and message files.
+"""Where the files that belong to Tether lie: configuration, robot description, models, launch files, messages.
 
-In a checkout they stand at the top of the repository; in an installed wheel they lie inside the package, under
-`tether/share`. One function finds both.
+In a checkout they stand at the top of the repository; in an installed wheel they lie inside the package,
+under `tether/share`. One function finds both.
 """
 
 from __future__ import annotations
@@ -24,10 +24,12 @@ _PLACES = {
 def resource_path(kind: str, name: str = "") -> Path:
     """Path of a resource: `kind` is config, urdf, models, launch or msg; `name` a path below it.
 
-    Raises InvalidInputError naming the places looked at where it does not exist.
+    Raises InvalidInputError naming the places looked at where it does not exist or lies outside `kind`.
     """
     if kind not in _PLACES:
         raise InvalidInputError("resource", [Fault("kind", repr(kind), f"one of {', '.join(_PLACES)}")])
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise InvalidInputError("resource", [Fault("name", repr(name), f"a path below {kind}")])
     candidates = [_CHECKOUT / _PLACES[kind] / name, _INSTALLED / kind / name]
     for candidate in candidates:
         if candidate.exists():

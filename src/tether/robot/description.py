@@ -22,6 +22,8 @@ _LOG = logging.getLogger(__name__)
 _XACRO_LOCK = threading.Lock()
 
 XACRO_PREFIX = "xacro:"
+MAX_ELEMENTS = 300_000
+"""Expansion stops there: macros that call each other twice grow as entity bombs do."""
 
 
 def is_xacro(root: Element) -> bool:
@@ -98,12 +100,29 @@ def _guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
     def parse(given: Any, filename: str | None = None) -> Any:
         if given is not None or filename is None:
             raise UnreadableError("xacro-failed", "text without a file", "include files by name")
-        source = read_xml_text(Path(filename)).text
+        try:
+            source = read_xml_text(Path(filename)).text
+        except UnreadableError as reason:
+            # What xacro itself does, so that optional="true" includes stay optional.
+            xacro.filestack.pop()
+            raise xacro.XacroException(f"included file {filename}:", exc=OSError(str(reason))) from reason
         parse_xml(source)
         return xml.dom.minidom.parseString(without_declaration(source).encode("utf-8"))
 
+    grown = 0
+    original_eval_all = xacro.eval_all
+
+    def eval_all(node: Any, macros: Any, symbols: Any) -> None:
+        nonlocal grown
+        grown += 1
+        if grown > MAX_ELEMENTS:
+            message = f"grows beyond {MAX_ELEMENTS} elements"
+            raise UnreadableError("xacro-failed", message, "look for macros that multiply each other")
+        original_eval_all(node, macros, symbols)
+
     replaced = (
         (xacro, "parse", parse),
+        (xacro, "eval_all", eval_all),
         (xacro, "verbosity", 0),
         (substitution_args, "_eval_find", find),
     )
@@ -142,6 +161,6 @@ def _fix(reason: str) -> str:
         return "give the folder that holds the package with --package-path"
     if "Undefined substitution argument" in reason:
         return "give the xacro:arg a default"
-    if "No such file" in reason:
+    if "included file" in reason:
         return "check the path of the xacro:include; relative paths start at the including file"
     return "mend the xacro there"

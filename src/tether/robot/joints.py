@@ -38,7 +38,7 @@ def missing_limits(robot: RawRobot) -> Iterator[Finding]:
             message = "continuous joint without <limit>: its speed and torque are unbounded"
             fix = 'add <limit effort="…" velocity="…"/>'
             yield warning("limit-missing", Kind.JOINT, joint.name, message, fix, joint.line)
-        elif joint.type in _DRIVEN and joint.limit is not None:
+        elif joint.limit is not None:
             absent = [
                 key
                 for key in ("effort", "velocity")
@@ -156,7 +156,7 @@ def mimic_dropped(robot: RawRobot) -> Iterator[Finding]:
 
     MuJoCo did so without a word until mujoco#3530 (4.0) made it an equality; Unity and SAPIEN still do.
     """
-    by_name = {joint.name: joint for joint in robot.joints}
+    by_name = {joint.name: joint for joint in reversed(robot.joints)}
     for joint in robot.joints:
         source = by_name.get(joint.mimic.joint or "") if joint.mimic is not None else None
         if joint.mimic is not None and source is not None and _mimic_problem(joint, source) is None:

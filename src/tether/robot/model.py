@@ -20,7 +20,7 @@ from tether.robot import kinematics, structure
 from tether.robot.description import expand
 from tether.robot.findings import Finding, Severity
 from tether.robot.parts import F64, Joint, JointLimits, Link, Mimic
-from tether.robot.raw import JointType, RawJoint, RawLink, RawRobot, read_robot
+from tether.robot.raw import JointType, RawJoint, RawLink, RawRobot, inertia_matrix, read_robot
 from tether.robot.xmltree import parse_xml
 
 Positions = Mapping[str, float] | Sequence[float] | F64
@@ -341,12 +341,6 @@ def _link(raw: RawLink) -> Link:
     pose = raw.inertial.origin.pose()
     inertia = pose[:3, :3] @ inertia_matrix(raw.inertial.inertia) @ pose[:3, :3].T
     return Link(raw.name, raw.inertial.mass_kg or 0.0, _read_only(pose[:3, 3].copy()), _read_only(inertia))
-
-
-def inertia_matrix(inertia: Sequence[float]) -> F64:
-    """Return the symmetric (3, 3) matrix of ixx, ixy, ixz, iyy, iyz, izz."""
-    xx, xy, xz, yy, yz, zz = inertia
-    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def _read_only(array: F64) -> F64:

@@ -151,6 +151,10 @@ class RawRobot:
     joints: tuple[RawJoint, ...]
     findings: tuple[Finding, ...] = ()
 
+    def named(self) -> tuple[tuple[Kind, Sequence[RawLink | RawJoint]], ...]:
+        """Return links and joints with their kind, for rules that treat them alike."""
+        return (Kind.LINK, self.links), (Kind.JOINT, self.joints)
+
 
 @dataclass
 class _Reader:
@@ -223,6 +227,12 @@ class _Reader:
         return Origin(
             self.vector(element, "xyz", (0.0, 0.0, 0.0)), self.vector(element, "rpy", (0.0, 0.0, 0.0))
         )
+
+
+def inertia_matrix(inertia: Sequence[float]) -> NDArray[np.float64]:
+    """Return the symmetric (3, 3) matrix of ixx, ixy, ixz, iyy, iyz, izz."""
+    xx, xy, xz, yy, yz, zz = inertia
+    return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def shorten(text: str, limit: int = 60) -> str:

@@ -74,6 +74,8 @@ class ResourceFinder:
             return _existing(path if path.is_absolute() else self.folder / path, uri)
         if scheme in ("package", "model"):
             name, _, inside = rest.partition("/")
+            if not name or not inside:
+                return Resolution(None, f"{scheme}:// without package and file ({scheme}://NAME/path)")
             folder = self.package(name)
             if folder is None:
                 what = "package" if scheme == "package" else "model"

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from tether.robot.findings import Finding, Kind, error
-from tether.robot.raw import RawJoint, RawLink, RawRobot
+from tether.robot.raw import RawRobot
 
 
 def duplicate_names(robot: RawRobot) -> Iterator[Finding]:
     """Find links or joints of one name; urdfdom refuses the file."""
-    for kind, things in _named(robot):
+    for kind, things in robot.named():
         seen: dict[str, int] = {}
         for thing in things:
             if thing.name in seen and thing.name:
@@ -24,7 +24,7 @@ def missing_names(robot: RawRobot) -> Iterator[Finding]:
     """Find a robot, links or joints without a name."""
     if not robot.name:
         yield error("name-missing", Kind.ROBOT, "robot", "<robot> has no name", 'add name="…"', 1)
-    for kind, things in _named(robot):
+    for kind, things in robot.named():
         for index, thing in enumerate(things):
             if not thing.name:
                 subject, message = f"({kind.value} {index + 1})", f"<{kind.value}> has no name"
@@ -85,8 +85,7 @@ def cycles(robot: RawRobot) -> Iterator[Finding]:
 def roots(robot: RawRobot) -> Iterator[Finding]:
     """Find an empty robot, and links that hang nowhere: a robot has one root.
 
-    The root with most links below it is taken for the true one; each other root, with or without children, is
-    a fault.
+    The first root with links below it is taken for the true one; every other is a fault.
     """
     if not robot.links:
         yield error(
@@ -99,7 +98,7 @@ def roots(robot: RawRobot) -> Iterator[Finding]:
     if len(tops) < 2:
         return
     below = Counter(_top(name, parent_of) for name in names)
-    main = max(tops, key=lambda name: below[name])  # the first of equals
+    main = next((top for top in tops if below[top] > 1), tops[0])
     lines = {link.name: link.line for link in reversed(robot.links)}
     for top in tops:
         if top == main:
@@ -109,10 +108,6 @@ def roots(robot: RawRobot) -> Iterator[Finding]:
         rule = "link-unconnected" if alone else "root-several"
         fix = f"connect it by a joint to the tree of {main!r}" + (" or remove it" if alone else "")
         yield error(rule, Kind.LINK, top, f"is a second root beside {main!r}: {carries}", fix, lines[top])
-
-
-def _named(robot: RawRobot) -> tuple[tuple[Kind, Sequence[RawLink | RawJoint]], ...]:
-    return (Kind.LINK, robot.links), (Kind.JOINT, robot.joints)
 
 
 def _parents(robot: RawRobot) -> dict[str, str]:

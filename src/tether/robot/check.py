@@ -1,0 +1,155 @@
+"""Check a robot description and list every fault at once.
+
+Each rule is a pure function over the parsed description; this module only brings them together. A file that
+does not get as far as a <robot> element is not checkable, and says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+from tether.robot import inertia, joints, naming, references, structure
+from tether.robot.description import XACRO_PREFIX, expand_xacro
+from tether.robot.findings import Finding, Kind, Severity, error, warning
+from tether.robot.raw import RawRobot, read_robot
+from tether.robot.resources import ResourceFinder
+from tether.robot.xmltree import Element, UnreadableError, parse_xml, read_xml_text
+
+_PLAIN_RULES = (*joints.RULES, *inertia.RULES, *naming.RULES, *references.RULES)
+
+
+class Status(IntEnum):
+    """Outcome of a check; the number is the exit status of the command."""
+
+    CLEAN = 0
+    """No error. There may be warnings."""
+    FAULTS = 1
+    """At least one error."""
+    NOT_CHECKABLE = 2
+    """The file does not get as far as a <robot> element."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """Result of a check. findings: errors before warnings, then in file order. links, joints, moving: counts.
+
+    expanded: whether the findings are about the text that xacro made of the file; they then have no line.
+    """
+
+    path: Path
+    status: Status
+    findings: tuple[Finding, ...]
+    robot: str | None = None
+    links: int = 0
+    joints: int = 0
+    moving: int = 0
+    expanded: bool = False
+
+    @property
+    def errors(self) -> int:
+        """Number of errors."""
+        return sum(finding.severity is Severity.ERROR for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        """Number of warnings."""
+        return len(self.findings) - self.errors
+
+
+def check_file(path: str | Path, package_paths: Sequence[Path] = ()) -> Report:
+    """Check a .urdf or .xacro file. Never raises for what is in the file.
+
+    A file named .xacro is expanded and the result checked. In a file not so named, xacro is a fault by
+    itself; what it expands to is checked all the same, where it can be expanded.
+    """
+    path = Path(path)
+    finder = ResourceFinder.beside(path, package_paths)
+    found: list[Finding] = []
+    try:
+        source = read_xml_text(path)
+        if source.complaint is not None:
+            found.append(_encoding(path, source.complaint))
+        root = _robot_element(parse_xml(source.text))
+        meant_as_xacro = path.suffix.lower() == ".xacro"
+        left = list(references.unexpanded_xacro(root))
+        if meant_as_xacro:
+            root = _robot_element(parse_xml(expand_xacro(path, package_paths)))
+            left = list(references.unexpanded_xacro(root))
+        found += left
+    except UnreadableError as reason:
+        found.append(error(reason.rule, Kind.FILE, path.name, str(reason), reason.fix, reason.line))
+        return Report(path, Status.NOT_CHECKABLE, tuple(found))
+    expanded = meant_as_xacro
+    tree_complete = True
+    if left and not meant_as_xacro:
+        try:
+            root = _robot_element(parse_xml(expand_xacro(path, package_paths)))
+            expanded = True
+        except UnreadableError as reason:
+            found.append(error(reason.rule, Kind.FILE, path.name, str(reason), reason.fix, reason.line))
+            tree_complete = not any(element.tag.startswith(XACRO_PREFIX) for element in root.walk())
+    robot = read_robot(root)
+    fresh = check_robot(robot, root, finder, tree_complete)
+    found += [_without_line(finding) for finding in fresh] if expanded else fresh
+    found.sort(key=lambda finding: finding.severity is Severity.WARNING)  # stable: file order within each
+    status = Status.FAULTS if found and found[0].severity is Severity.ERROR else Status.CLEAN
+    moving = sum(joint.moves for joint in robot.joints)
+    return Report(
+        path, status, tuple(found), robot.name, len(robot.links), len(robot.joints), moving, expanded
+    )
+
+
+def check_robot(
+    robot: RawRobot, root: Element, finder: ResourceFinder, tree_complete: bool = True
+) -> list[Finding]:
+    """Apply every rule. tree_complete: False where links or joints still hide in macros; the tree is not
+    judged then.
+    """
+    found = list(robot.findings)
+    if tree_complete:
+        for rule in structure.RULES:
+            found += rule(robot)
+        found += references.unknown_references(root, robot)
+    for rule in _PLAIN_RULES:
+        found += rule(robot)
+    found += references.duplicate_materials(root)
+    of_meshes, corners = references.meshes(robot, finder)
+    found += of_meshes
+    found += references.mesh_sizes(robot, corners)
+    found += inertia.inertia_against_size(robot, corners)
+    found.sort(key=lambda finding: finding.line or 0)
+    return found
+
+
+def _robot_element(root: Element) -> Element:
+    if root.tag == "robot":
+        return root
+    known = {
+        "sdf": "SDFormat",
+        "mujoco": "MJCF (MuJoCo)",
+        "launch": "a launch file",
+        "package": "a package manifest",
+    }
+    what = f", which is {known[root.tag]}" if root.tag in known else ""
+    raise UnreadableError(
+        "not-urdf",
+        f"its outermost element is <{root.tag}>{what}, not <robot>",
+        "name a URDF or xacro file",
+        root.line,
+    )
+
+
+def _encoding(path: Path, complaint: str) -> Finding:
+    fix = "save the file as UTF-8: urdfdom and MuJoCo read nothing else"
+    if complaint.startswith("is encoded in") and "utf" not in complaint:
+        return warning("encoding", Kind.FILE, path.name, complaint, fix)
+    return error("encoding", Kind.FILE, path.name, complaint, fix)
+
+
+def _without_line(finding: Finding) -> Finding:
+    return Finding(
+        finding.rule, finding.severity, finding.kind, finding.subject, finding.message, finding.fix, None
+    )

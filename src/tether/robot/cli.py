@@ -1,0 +1,61 @@
+"""`tether urdf check`: list every fault of a robot description at once."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+import tether
+from tether.errors import Fault, InvalidInputError
+from tether.robot.check import check_file
+from tether.robot.report import as_json, as_table
+
+_DESCRIPTION = """\
+Checks a robot description (.urdf, or .xacro, which is expanded first) and lists every fault at once, by link
+or joint, with the fix: XML and xacro left over, links and joints that do not fit together, missing meshes and
+packages, masses and inertias no body can have, missing or empty limits, bad axes, mimic that worlds drop,
+awkward names.
+"""
+_EPILOG = """\
+exit status: 0 clean (warnings allowed), 1 errors found, 2 not checkable (missing, empty, binary, malformed
+XML, entity declarations, no URDF, xacro that cannot be expanded)
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Add `urdf` to the subparsers of an argparse parser; the handler `run` returns the exit status."""
+    urdf = subparsers.add_parser("urdf", help="check a robot description")
+    commands = urdf.add_subparsers(dest="urdf_command", required=True, metavar="COMMAND")
+    check = commands.add_parser(
+        "check",
+        help="list every fault of a URDF or xacro file at once",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    check.add_argument("file", metavar="FILE", type=Path, help="robot description, .urdf or .xacro")
+    check.add_argument("--json", metavar="OUT", type=Path, help="write the findings as JSON as well")
+    check.add_argument(
+        "--package-path",
+        metavar="DIR",
+        type=Path,
+        action="append",
+        default=[],
+        help="folder of packages (or a package) for package://, model:// and $(find …); may be given again",
+    )
+    check.set_defaults(run=_check)
+
+
+def _check(args: argparse.Namespace) -> int:
+    report = check_file(args.file, args.package_path)
+    sys.stdout.write(as_table(report))
+    if args.json is not None:
+        try:
+            args.json.parent.mkdir(parents=True, exist_ok=True)
+            args.json.write_text(as_json(report, tether.__version__), encoding="utf-8")
+        except OSError as failure:
+            fault = Fault("--json", f"{args.json}: {failure.strerror}", "a file that can be written")
+            raise InvalidInputError("tether urdf check", [fault]) from None
+    return int(report.status)

@@ -1,4 +1,4 @@
-"""Where the files that belong to Tether lie: configuration, robot description, models, launch files, messages.
+"""Where the files of Tether lie: configuration, robot description, models, launch files, messages.
 
 In a checkout they stand at the top of the repository; in an installed wheel they lie inside the package,
 under `tether/share`. One function finds both.

@@ -26,6 +26,7 @@ class MotionConfig:
     hover_m: float = bounded(0.02, 0.2, unit="m", doc="height over the cube from which a grasp descends")
     align_m: float = bounded(0.001, 0.05, unit="m", doc="horizontal error below which a grasp descends")
     level_m: float = bounded(0.001, 0.05, unit="m", doc="error of height below which the gripper closes")
+    opening_m: float = bounded(0.02, 0.1, unit="m", doc="between the pads, when open for a grasp")
     stall_m_s: float = bounded(0.0005, 0.05, unit="m/s", doc="finger speed below which a closing gripper has stalled")
     stall_s: float = bounded(0.02, 1.0, unit="s", doc="for how long")
     close_s: float = bounded(0.1, 3.0, unit="s", doc="after that long a closing gripper is taken to have closed")

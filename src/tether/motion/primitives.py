@@ -176,7 +176,7 @@ class Grasp(Motion):
             self.phase = "close"
         descend = view.param("descend_speed")
         ref.follow(goal, v * _FLAT, config.approach_speed_m_s, descend, config.acceleration_m_s2)
-        ref.opening = _opened(view)
+        ref.opening = view.config.opening_m
         if self.phase == "close":
             self._close(view, ref)
 
@@ -185,14 +185,10 @@ class Grasp(Motion):
         ref.opening = 0.0
         self._closing_s += DT_S
         slow = abs(view.opening_rate) < 2.0 * config.stall_m_s
-        moved = view.opening < 0.93 * _opened(view)
+        moved = view.opening < 0.93 * view.config.opening_m
         self._stalled_s = self._stalled_s + DT_S if slow and moved else 0.0
         if self._stalled_s >= config.stall_s or self._closing_s >= config.close_s:
             self.phase = "gripped"
-
-
-def _opened(view: View) -> float:
-    return 0.056
 
 
 class Lift(Motion):
@@ -226,16 +222,16 @@ class Place(Motion):
         speed = view.config.approach_speed_m_s
         ref.follow(goal, np.zeros(3), speed, speed, view.config.acceleration_m_s2)
         if self.phase == "open":
-            ref.opening = _opened(view)
+            ref.opening = view.config.opening_m
 
 
 class Retreat(Motion):
     """Open the gripper where it is, then rise to a height above the ground."""
 
     def tick(self, view: View, ref: Reference) -> None:
-        ref.opening = _opened(view)
+        ref.opening = view.config.opening_m
         goal = ref.p.copy()
-        if view.opening > 0.6 * _opened(view):
+        if view.opening > 0.6 * view.config.opening_m:
             goal[2] = view.param("height")
         speed = view.config.approach_speed_m_s
         ref.follow(goal, np.zeros(3), speed, speed, view.config.acceleration_m_s2)

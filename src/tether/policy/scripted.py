@@ -19,14 +19,14 @@ from tether.skills import SkillTable
 
 _HOVER_M = 0.05
 _ALIGNED_M = 0.012
-_CLOSING_M = 0.050
-"""Opening below which the gripper has begun to close (it opens to 56 mm)."""
+_CLOSING_M = 0.040
+"""Opening below which the gripper has begun to close (a grasp opens it to 44 mm)."""
 _EMPTY_M = 0.016
 """Opening below which nothing of a 24 mm cube can be between the fingers."""
 _STALLED_M_S = 0.010
 _LOST_M = 0.035
 """Distance from tool to cube beyond which a cube that should be in the gripper is not."""
-_OPEN_M = 0.050
+_OPEN_M = 0.040
 _LIFT_M = 0.09
 
 

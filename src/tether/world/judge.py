@@ -5,9 +5,9 @@ from __future__ import annotations
 from tether.contracts import TICK_NS, EpisodeResult, EpisodeSpec
 from tether.world.task import SuccessSpec
 
-CLOSED_SHARE = 0.75
+CLOSED_SHARE = 0.60
 """Commanded opening, as a share of the full one, below which the gripper counts as closing."""
-OPEN_SHARE = 0.90
+OPEN_SHARE = 0.70
 """Commanded opening above which it counts as open again; between the two nothing changes."""
 
 

@@ -1,4 +1,5 @@
-"""Camera ingest: stamps, decoding, intrinsics and the detector together; refused pictures keep their record."""
+"""Camera ingest: stamps, decoding, intrinsics and the detector together; refused pictures keep their record.
+"""
 
 from __future__ import annotations
 

@@ -21,7 +21,10 @@ T ?= tests
 BIN := .venv/bin
 SETUP := PYTHON="$(PYTHON)" sh scripts/setup
 SOURCES := src scripts tests ros2_ws/src
-NODES := $(patsubst %/package.xml,%,$(wildcard ros2_ws/src/*/package.xml))
+NODES := $(patsubst %/setup.py,%,$(wildcard ros2_ws/src/*/setup.py))
+EMPTY :=
+NODE_PATH := $(subst $(EMPTY) $(EMPTY),:,$(NODES))
+NODE_MODULES := $(foreach node,$(NODES),$(node)/$(notdir $(node)))
 # One thread a process: the tests run beside each other's nodes on two cores.
 QUIET_MATHS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(QUIET_MATHS) $(BIN)/python -m pytest
@@ -46,7 +49,7 @@ lint: setup-dev
 
 types: setup-dev
 	@$(BIN)/mypy
-	@$(BIN)/mypy --config-file ros2_ws/mypy.ini
+	@MYPYPATH=src:$(NODE_PATH) $(BIN)/mypy --config-file ros2_ws/mypy.ini $(NODE_MODULES)
 
 test: lint types
 	@mkdir -p reports

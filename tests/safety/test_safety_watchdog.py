@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import math
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def test_non_finite_command_does_not_feed_the_watchdog(bad: float, field: str) -
     dog.feed(command(0, [0.0, 0.0]), 0)
     values = np.zeros(3 if field == "base_twist" else 2)
     values[1] = bad
-    assert not dog.feed(command(1, [0.0, 0.0], **{field: values}), TIMEOUT_NS)
+    assert not dog.feed(dataclasses.replace(command(1, [0.0, 0.0]), **{field: values}), TIMEOUT_NS)
     assert dog.expired(TIMEOUT_NS + 1)
 
 

@@ -1,5 +1,4 @@
-"""The gate's judgements, each a pure function that returns a Verdict; `most_restrictive` takes the one that
-counts.
+"""The gate's judgements, each a pure function that returns a Verdict; `most_restrictive` takes the worst.
 
 A verdict's scale is the share of motion that may pass: 1 passes, 0 stops. Its reason says what was found and
 what was expected.

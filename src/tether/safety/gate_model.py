@@ -1,6 +1,4 @@
-"""What the gate knows of the robot: limits of the joints, kinematics, settings; built once, all faults at
-once.
-"""
+"""What the gate knows of the robot: limits of the joints, kinematics, settings; all faults at once."""
 
 from __future__ import annotations
 

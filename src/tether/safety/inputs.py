@@ -35,9 +35,7 @@ class Proposal:
 
 @dataclass(frozen=True)
 class ServoSample:
-    """Health of the servos by joint name, each (n,), or None where the servo does not tell. effort: N m or
-    N.
-    """
+    """Health of the servos by joint name, each (n,), or None where not told. effort: N m (N)."""
 
     names: tuple[str, ...]
     temperature_c: tuple[float, ...] | None = None
@@ -147,9 +145,7 @@ def read_servos(sample: ServoSample, names: tuple[str, ...]) -> ServoSample | Ve
 
 
 def _order(given: tuple[str, ...], names: tuple[str, ...]) -> list[int] | Verdict | None:
-    """Where each of `names` stands in `given`; None where the order is the same already; a verdict if they
-    differ.
-    """
+    """Where each of `names` stands in `given`; None for the same order; a verdict if the names differ."""
     if given == names:
         return None
     if not isinstance(given, tuple) or not all(isinstance(name, str) for name in given):

@@ -17,8 +17,7 @@ _PATH_POINTS_MAX = 16
 class ArmMotion:
     """The joints' set-points. `advance` moves them by one tick; `anchor` puts them where the joints are.
 
-    axes: limits in the gate's joint order. gripper: index of the joint that effort may keep from closing, or
-    None.
+    axes: limits in the gate's joint order. gripper: the joint whose closing effort may stop, or None.
     """
 
     def __init__(self, axes: Sequence[AxisLimits], workspace: Workspace | None, gripper: int | None) -> None:
@@ -49,6 +48,8 @@ class ArmMotion:
 
     def stop(self) -> None:
         """One tick of the controlled stop: the hardest admissible braking, then hold."""
+        if not self.states:
+            return
         self.goals = None
         self.states = [brake(state, lim) for state, lim in zip(self.states, self._axes, strict=True)]
         self.feed_forward = [
@@ -86,9 +87,7 @@ class ArmMotion:
         return any(state[0] != q for q, state in zip(asked, candidates, strict=True))
 
     def _feed(self, velocity: Sequence[float], share: float) -> None:
-        """Feed-forward within the velocity limit, and such that it could still brake before the position
-        limit.
-        """
+        """Feed-forward within the velocity limit, and braking before the position limit."""
         for i, (lim, (q, _, _)) in enumerate(zip(self._axes, self.states, strict=True)):
             if velocity[i] == 0.0 == self.feed_forward[i]:
                 continue
@@ -231,9 +230,7 @@ class BaseMotion:
         self._approach(0.0, 0.0, 0.0)
 
     def advance(self, asked: tuple[float, float, float], share: float) -> list[Verdict]:
-        """One tick towards `asked` (vx, vy, wz) at `share` of full speed; returns the verdicts that
-        restricted it.
-        """
+        """One tick towards `asked` (vx, vy, wz) at `share` of full speed; the verdicts that restricted it."""
         vx, vy, wz = asked
         linear_max, angular_max = share * self._limits.linear_max_m_s, share * self._limits.angular_max_rad_s
         speed = math.hypot(vx, vy)

@@ -1,6 +1,4 @@
-"""What the gate knows of its sensors: silence, stamp age, and what the IMU says of tilt, shock and free
-fall.
-"""
+"""What the gate knows of its sensors: silence, stamp age, and the IMU's word on tilt, shock and free fall."""
 
 from __future__ import annotations
 
@@ -69,9 +67,7 @@ class StreamWatch:
 
 
 class ImuWatch:
-    """Tilt from the low-passed direction of acceleration, shock from single samples, free fall from its
-    size.
-    """
+    """Tilt and free fall from the low-passed acceleration, shock from single samples."""
 
     def __init__(self, limits: ImuLimits) -> None:
         self._limits = limits
@@ -93,7 +89,7 @@ class ImuWatch:
         self._last_ns = received_ns
 
     def take(self) -> tuple[tuple[Check, Verdict], ...]:
-        """Verdicts on tilt, shock, free fall; the largest shock since the last call counts and is forgotten."""
+        """Verdicts on tilt, shock and free fall. The largest shock since the last call counts, once."""
         shock, self._shock_m_s2 = self._shock_m_s2, 0.0
         if self._mean is None:
             return ()

@@ -48,6 +48,8 @@ class Check(str, Enum):
     BASE_ANGULAR = "base_angular"
     CLOCK = "clock"
     TICK_GAP = "tick_gap"
+    EARLY_TICK = "early_tick"
+    ANCHOR = "anchor"
     WATCHDOG = "watchdog"
     INTERNAL = "internal"
 

@@ -1,5 +1,4 @@
-"""The safety gate between every policy and every motor: a pure core that is ticked at 100 Hz, input or no
-input.
+"""The safety gate between every policy and every motor: a pure core, ticked at 100 Hz, input or no input.
 
 Inputs arrive through `propose`, `on_joints`, `on_imu`, `on_stream`, `on_servos`, `on_executed`, `on_decision`
 and `on_event`; they are judged and kept, and never raise, whatever they hold. `tick` answers each time with a
@@ -108,11 +107,9 @@ class Supervisor(Inbox):
         self._latch((reason.strip() if isinstance(reason, str) else "") or "emergency stop")
 
     def on_event(self, event: Event, reason: str) -> bool:
-        """Take a request for another mode: DEGRADE, SLOW, RESTORE, SAFE, DISARM or STOP. True if the mode
-        changed.
+        """Take a request: DEGRADE, SLOW, RESTORE, SAFE, DISARM or STOP. True if the mode changed.
 
-        Events that need more than a request (ARM, RESET) or that the gate makes itself are refused with
-        False.
+        Events that need more than a request (ARM, RESET) or that the gate makes itself do nothing.
         """
         if event is Event.STOP:
             self.emergency_stop(reason)
@@ -142,7 +139,7 @@ class Supervisor(Inbox):
         for verdict in sensors:
             if verdict.check in _LATCHING and not verdict.scale > 0.0:
                 self._latch(verdict.reason)
-        self._try_arm(now_ns, [*verdicts, *sensors])
+        verdicts += self._try_arm(now_ns, sensors)
         command_age_ns = None if self._proposal is None else max(now_ns - self._proposal.received_ns, 0)
         # ARMED becomes ACTIVE at this very tick if all is well, so ACTIVE's rules hold there.
         mode = Mode.ACTIVE if self._mode is Mode.ARMED else self._mode
@@ -157,7 +154,7 @@ class Supervisor(Inbox):
             self._arm.stop()
             self._base.stop()
         else:
-            verdicts.append(checks.refuse(Check.TICK_GAP, "tick came early: set-points repeated"))
+            verdicts.append(checks.refuse(Check.EARLY_TICK, "set-points repeated"))
         return self._output(verdicts, command_age_ns, moves)
 
     def _move(self, proposal: Proposal, share: float) -> list[Verdict]:
@@ -174,9 +171,7 @@ class Supervisor(Inbox):
             _LOG.critical("gate: cannot brake; holding", exc_info=True)
 
     def _clock(self, now_ns: int) -> tuple[bool, list[Verdict]]:
-        """Take the time. True if the set-points may move at this tick; a clock that runs backwards is a
-        stop.
-        """
+        """Take the time. True if the set-points may move at this tick; a clock going back is a stop."""
         if not is_time(now_ns) or (self._last_ns is not None and now_ns < self._last_ns):
             text = f"steady clock reads {now_ns!r} after {self._last_ns}: expected integer ns, never less"
             self._latch(text)
@@ -200,9 +195,10 @@ class Supervisor(Inbox):
 
     def _resume(self) -> list[Verdict]:
         """Find the set-points: where the joints are at first, later where the driver's watchdog put them."""
+        executed, self._executed_stop = self._executed_stop, None
         if not self._arm.states and self._joints is not None:
             self._arm.anchor(self._joints)
-        executed, self._executed_stop = self._executed_stop, None
+            return [checks.refuse(Check.ANCHOR, "set-points start where the joints are")]
         if executed is None:
             return []
         if isinstance(executed, Proposal):
@@ -210,23 +206,27 @@ class Supervisor(Inbox):
             self._base.anchor(executed.twist)
         return [checks.refuse(Check.WATCHDOG, "the driver's own watchdog stopped the robot")]
 
-    def _try_arm(self, now_ns: int, verdicts: list[Verdict]) -> None:
+    def _try_arm(self, now_ns: int, sensors: list[Verdict]) -> list[Verdict]:
+        """Arm if asked to and the self-check passes: joints known, set-points still, sensors good."""
         if self._arming is None:
-            return
+            return []
         if self._arming_until_ns is None:
             self._arming_until_ns = now_ns + round(self._settings.ages.arm_wait_max_ms * 1e6)
-        blocking = checks.most_restrictive(verdicts)
+        blocking = checks.most_restrictive(sensors)
         still = self._arm.standstill() and self._base.standstill()
         if self._joints is not None and still and (blocking is None or blocking.scale > 0.0):
             was_init = self._mode is Mode.INIT
-            if self._change(Event.ARM, self._arming) and was_init:
+            self._change(Event.ARM, self._arming)
+            self._arming = None
+            if was_init:
                 # Between stop and arming the joints may have been moved by hand: hold them where they are.
                 self._arm.anchor(self._joints)
-            self._arming = None
+                return [checks.refuse(Check.ANCHOR, "set-points start where the joints are")]
         elif now_ns > self._arming_until_ns:
             why = "no joint sample" if blocking is None else blocking.reason
             _LOG.warning("gate: arming lapsed: %s", why)
             self._arming = None
+        return []
 
     def _judge_mode(self, verdicts: list[Verdict]) -> list[Verdict]:
         """Let the mode follow what the checks said, and say what the mode lets pass."""

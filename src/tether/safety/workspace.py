@@ -1,4 +1,4 @@
-"""Workspace: how deep a configuration lies in forbidden space, and how far motion may go without going deeper."""
+"""Workspace: how deep a configuration lies in forbidden space, and how much room there is around it."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""The matcher makes the sets that message_filters makes: against its algorithm written out, and against
-itself.
-"""
+"""The matcher makes message_filters' sets: against its algorithm written out, and against itself."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Camera ingest: stamps, decoding, intrinsics and the detector together; refused pictures keep their record.
-"""
+"""Camera ingest: stamps, decoding, intrinsics and detector together; refused pictures keep their record."""
 
 from __future__ import annotations
 

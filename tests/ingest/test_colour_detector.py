@@ -23,8 +23,7 @@ def scene(
     noise: float = 0.0,
     size: tuple[int, int] = (240, 320),
 ) -> NDArray[np.uint8]:
-    """A box x1, y1, x2, y2 (pixel edges at half numbers) on checked grey ground, drawn with exact coverage.
-    """
+    """A box x1, y1, x2, y2 (pixel edges at half numbers) on checked grey ground, exactly covered."""
     h, w = size
 
     def coverage(low: float, high: float, n: int) -> NDArray[np.float64]:

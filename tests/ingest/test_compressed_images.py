@@ -1,6 +1,4 @@
-"""Compressed pictures are known by their first bytes; what is cut short, corrupt or a bomb is refused by
-name.
-"""
+"""Compressed pictures are known by their first bytes; what is cut, corrupt or a bomb is refused by name."""
 
 from __future__ import annotations
 

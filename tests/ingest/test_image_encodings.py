@@ -1,5 +1,4 @@
-"""Raw pictures: every encoding against slow, plain arithmetic, and every malformed message refused by name.
-"""
+"""Raw pictures: every encoding against plain arithmetic, and every malformed message refused by name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Joint states are matched by name; what is missing, extra, of another length or not finite is refused by
-name.
-"""
+"""Joint states are matched by name; missing, extra, ill-sized and non-finite ones are refused by name."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Which stamps are believed: reordering, equal, backward, zero, future and late ones, drop-outs and clocks
-going back.
-"""
+"""Which stamps are believed: reordered, equal, backward, zero, future, late; drop-outs; clocks going back."""
 
 from __future__ import annotations
 

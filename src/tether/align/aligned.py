@@ -89,9 +89,7 @@ class AlignedBuffer:
         return Snapshot(t_ns, {name: b.as_of(t_ns, known_by_ns) for name, b in self._buffers.items()})
 
     def arrived_by(self, t_ns: int, newest: int | Mapping[str, int] = 1) -> Arrived:
-        """What had arrived by `t_ns`: the `newest` samples of each stream, or as many as named (1 where
-        unnamed).
-        """
+        """What had arrived by `t_ns`: of each stream the `newest` samples, or as many as named, else 1."""
         many = newest if isinstance(newest, Mapping) else dict.fromkeys(self._buffers, newest)
         for name in many:
             self[name]

@@ -101,9 +101,7 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
 
 
 def workload(messages: int, seed: int) -> list[tuple[int, _Message]]:
-    """(stream, message) in order of arrival: periodic stamps with jitter, delays that disorder them, 5 %
-    lost.
-    """
+    """(stream, message) by arrival: periodic stamps with jitter, delays that disorder them, 5 % lost."""
     rng = np.random.default_rng(seed)
     duration_s = messages / sum(_RATES_HZ)
     arrivals: list[tuple[float, int, int]] = []
@@ -133,9 +131,7 @@ def match_ours(work: list[tuple[int, _Message]]) -> Sets:
 
 
 def theirs(module: ModuleType, work: list[tuple[int, _Message]]) -> Callable[[], Sets]:
-    """The same through message_filters; stamps become builtin_interfaces/Time beforehand, as DDS would hand
-    them.
-    """
+    """The same through message_filters; stamps are builtin_interfaces/Time, as DDS hands them over."""
     time_type = importlib.import_module("builtin_interfaces.msg").Time
     stamped = [(stream, _Message(_Header(time_type(**vars(m.header.stamp))), m.number)) for stream, m in work]
 

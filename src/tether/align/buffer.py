@@ -29,9 +29,7 @@ class Duplicates(str, Enum):
     KEEP_FIRST = "keep_first"
     """Refuse the later one: history never changes once it was seen."""
     KEEP_LAST = "keep_last"
-    """Take its place: for sources that send corrections. What `arrived_by` answers for the past changes with
-    it.
-    """
+    """Take its place: for sources that send corrections. It changes what `arrived_by` says of the past."""
 
 
 class Inserted(str, Enum):
@@ -185,9 +183,7 @@ class StreamBuffer(Generic[T]):
         return AsOf(t_ns, value, Quality.INTERPOLATED, before.stamp_ns, after.stamp_ns, 0)
 
     def arrived_by(self, t_ns: int, newest: int = 1) -> tuple[Entry[T], ...]:
-        """Of the samples that had arrived by `t_ns`, the `newest` ones by stamp; oldest first, fewer if fewer
-        came.
-        """
+        """Of the samples arrived by `t_ns` the `newest` ones by stamp, oldest first; fewer if fewer came."""
         if newest < 1:
             raise InvalidInputError("arrived_by", [Fault("newest", str(newest), "1 or more")])
         found: list[Entry[T]] = []
@@ -246,9 +242,7 @@ class StreamBuffer(Generic[T]):
         return outcome
 
     def _last_arrived(self, end: int, known_by_ns: int | None) -> Entry[T] | None:
-        """Newest entry before index `end` that had arrived; the first looked at, unless arrivals were
-        disordered.
-        """
+        """Newest entry before index `end` that had arrived: the first seen, if arrivals were in order."""
         for i in range(end - 1, -1, -1):
             if known_by_ns is None or self._entries[i].arrival_ns <= known_by_ns:
                 return self._entries[i]

@@ -34,9 +34,7 @@ def linear(before: Any, after: Any, share: float) -> Any:
 
 
 def rotation(before: Any, after: Any, share: float) -> Any:
-    """Constant angular velocity the short way round between quaternions x, y, z, w; None where one is
-    missing.
-    """
+    """Constant angular velocity the short way between quaternions x, y, z, w; None where one is missing."""
     if before is None or after is None:
         return None
     return slerp(before, after, share)

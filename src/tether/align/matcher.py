@@ -71,9 +71,7 @@ class ApproximateMatcher(Generic[M]):
             queue.clear()
 
     def _combine(self, queues: list[_Queue[M]], centre: int, low: int, high: int) -> list[int] | None:
-        """First combination of one stamp per queue that, with those chosen so far in [low, high], is narrow
-        enough.
-        """
+        """First combination of one stamp per queue that, with those in [low, high], is narrow enough."""
         if not queues:
             return []
         for stamp in queues[0].nearest(centre, high - self._slop_ns, low + self._slop_ns):
@@ -117,9 +115,7 @@ class _Queue(Generic[M]):
         self._messages.clear()
 
     def nearest(self, centre: int, above: int, below: int) -> Iterator[int]:
-        """Stamps with above < stamp < below, by distance from `centre`, ties by entry. above < centre <
-        below.
-        """
+        """Stamps in (above, below), by distance from `centre`, ties by entry; above < centre < below."""
         stamps = self._stamps
         right = bisect_left(stamps, centre)
         left = right - 1

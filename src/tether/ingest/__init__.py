@@ -1,3 +1,1 @@
-"""Ingest: what sensors send, judged and brought into one form. Whatever is refused is refused by name and
-counted.
-"""
+"""Ingest: what sensors send, judged and brought into one form. What is refused is named and counted."""

@@ -1,6 +1,4 @@
-"""Camera ingest: a raw or compressed picture into an `ImageFeature` (detections), or one that says why it was
-refused.
-"""
+"""Camera ingest: a raw or compressed picture into an `ImageFeature`, or one that says why it was refused."""
 
 from __future__ import annotations
 

@@ -28,9 +28,7 @@ class Detector(Protocol):
 
 @dataclass(frozen=True)
 class ColourConfig:
-    """What the object looks like. Colours are linear RGB, 0 to 1; only their ratios count, not the
-    brightness.
-    """
+    """What the object looks like. Colours are linear RGB, 0 to 1; only their ratios count."""
 
     red: float = bounded(0.0, 1.0, default=0.80)
     green: float = bounded(0.0, 1.0, default=0.10)
@@ -78,9 +76,7 @@ class ColourDetector:
         self._table = _similarity_table(self.config, self._BITS, self._SHIFT)
 
     def detect(self, rgb: U8, camera: CameraModel | None) -> F32:
-        """See `Detector`. confidence: mean likeness of colour, lowered where the region fills little of its
-        box.
-        """
+        """See `Detector`. confidence: mean likeness of colour, lowered where little of the box is filled."""
         key = (rgb >> self._SHIFT).astype(np.int32)
         similarity = self._table[
             (key[:, :, 0] << 2 * self._BITS) | (key[:, :, 1] << self._BITS) | key[:, :, 2]
@@ -153,9 +149,7 @@ def _span(occupied: NDArray[np.bool_]) -> slice | None:
 
 
 def _similarity_table(config: ColourConfig, bits: int, shift: int) -> U8:
-    """(2^(3 bits),) likeness to the object's colour, 1 to 255 for pixels that are the object's and 0 for
-    others.
-    """
+    """(2^(3 bits),) likeness to the object's colour, 1 to 255 for its pixels and 0 for others."""
     level = ((np.arange(1 << bits) << shift) + (1 << shift) / 2).astype(np.float32)
     red, green, blue = level[:, None, None], level[None, :, None], level[None, None, :]
     total = red + green + blue

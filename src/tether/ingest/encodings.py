@@ -61,9 +61,7 @@ class _Layout:
 
 
 class Order8UC3(str, Enum):
-    """What a camera that publishes the nameless encoding 8UC3 means by it; to be stated, as nothing in it
-    tells.
-    """
+    """What a camera means by the nameless encoding 8UC3; to be stated, as nothing in it tells."""
 
     RGB = "rgb8"
     BGR = "bgr8"
@@ -135,9 +133,7 @@ def _check_bytes(found: int, expected: int, what: str) -> None:
 
 
 def _plane(flat: U8, height: int, width: int, step: int, layout: _Layout, is_bigendian: bool) -> Plane:
-    """The pixels as (H, W) or (H, W, C), padding left out, in host byte order; a view wherever one is
-    possible.
-    """
+    """The pixels as (H, W) or (H, W, C) without padding, in host byte order; a view if possible."""
     pixels: Plane = flat.reshape(height, step)[:, : width * layout.pixel_bytes]
     if layout.bytes_per_channel > 1:
         kind = np.dtype(f"{'>' if is_bigendian else '<'}u{layout.bytes_per_channel}")
@@ -153,9 +149,7 @@ def _is_yuv(encoding: str) -> bool:
 
 
 def _high_byte(plane: Plane) -> U8:
-    """The upper eight bits of full-scale 16-bit samples. 10- or 12-bit cameras must scale before they say
-    mono16.
-    """
+    """The upper eight bits of full-scale 16-bit samples. 10- and 12-bit cameras must scale to mono16."""
     return np.asarray(plane if plane.dtype == np.uint8 else plane >> 8, dtype=np.uint8)
 
 

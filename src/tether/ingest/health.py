@@ -55,9 +55,7 @@ class StreamHealth:
         self._drops: Counter[str] = Counter()
 
     def note(self, stamp_ns: int, now_ns: int, steady_ns: int, rejected: Reason | None) -> None:
-        """Count one message that came at `now_ns` (graph's clock) and `steady_ns`; rejected: why, None if
-        accepted.
-        """
+        """Count one message; now_ns is of the graph's clock. rejected: why, None where accepted."""
         self._received += 1
         self._last_message_ns = steady_ns
         if rejected is not None:

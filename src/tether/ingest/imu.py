@@ -1,6 +1,4 @@
-"""IMU ingest: readings as drivers publish them (REP 145) into `ImuSample`s that may be believed, or a named
-refusal.
-"""
+"""IMU ingest: readings as drivers publish them (REP 145) into believable `ImuSample`s or a named refusal."""
 
 from __future__ import annotations
 
@@ -26,9 +24,7 @@ Floats = Sequence[float]
 
 @dataclass(frozen=True)
 class ImuReading:
-    """The fields of a sensor_msgs/Imu. Covariances: (9,), row major; [0] == -1 says the quantity is not
-    measured.
-    """
+    """The fields of a sensor_msgs/Imu. Covariances: (9,), row major; [0] == -1: not measured."""
 
     stamp_ns: int
     angular_velocity: Floats
@@ -40,9 +36,7 @@ class ImuReading:
 
     @staticmethod
     def of(sample: ImuSample) -> ImuReading:
-        """A world's sample as the reading that its message would carry, so that core and graph judge the
-        same.
-        """
+        """A world's sample as the reading its message would carry: core and graph judge the same."""
         gyro = sample.angular_velocity_rad_s.tolist()
         accel = sample.linear_acceleration_m_s2.tolist()
         if sample.orientation_xyzw is None:
@@ -61,12 +55,13 @@ class ImuConfig:
     declared_angular_rate: AngularRateUnit = AngularRateUnit.RAD_S
     window: int = bounded(1, 10_000, unit="samples", default=WINDOW)
     constant_after: int = bounded(
-        3, 100_000, unit="samples", default=50, doc="equal readings in a row after which a sensor is stuck"
+        3, 100_000, unit="samples", default=25, doc="whole readings equal in a row: device or driver is stuck"
+    )
+    sensor_constant_after: int = bounded(
+        3, 100_000, unit="samples", default=250, doc="gyro or accelerometer alone equal in a row: it is stuck"
     )
     noiseless_world: bool = False
-    """Named exception for simulators without noise, where a resting IMU does repeat itself. Refuse it on a
-    robot.
-    """
+    """Named exception for noiseless simulators, where a resting IMU repeats itself. Refuse it on a robot."""
 
     def __post_init__(self) -> None:
         wrong = check_declared(self.declared_acceleration, self.declared_angular_rate)
@@ -119,18 +114,14 @@ class ImuIngest:
         return self._units.refused
 
     def reset(self) -> None:
-        """Forget everything but the counters: an episode starts, and with it sequence numbers and start-up
-        checks.
-        """
+        """Forget all but the counters: an episode starts, and with it start-up checks and numbering."""
         self.admission.reset()
         self._units.reset()
         self._sequence = 0
         self._forget()
 
     def ingest(self, reading: ImuReading, now_ns: int, sequence: int | None = None) -> ImuResult:
-        """Judge one reading that came at `now_ns`. sequence: its number in the stream, counted here where
-        None.
-        """
+        """Judge one reading that came at `now_ns`. sequence: its number, counted here where None."""
         self.received += 1
         ref = SampleRef(Stream.IMU, reading.stamp_ns, self._sequence if sequence is None else sequence)
         self._sequence = ref.sequence + 1
@@ -159,21 +150,27 @@ class ImuIngest:
         return _not_finite(reading) or _covariance(reading) or _all_zero(reading)
 
     def _behaviour(self, reading: ImuReading, reordered: bool) -> Rejection | None:
-        """Faults that show over time. A reordered reading has no place in the run of readings, and is let
-        through.
-        """
+        """Faults that show over time. A reordered reading is not part of the run, and is let through."""
         if reordered:
             return self._units.refused
         gyro = self._gyro_repeats.count(reading.angular_velocity)
         accel = self._accel_repeats.count(reading.linear_acceleration)
-        repeats = max(gyro, accel)
-        if repeats >= self.config.constant_after and not self.config.noiseless_world:
-            which = "angular_velocity" if gyro >= accel else "linear_acceleration"
-            return Rejection(
-                Reason.CONSTANT,
-                f"{which} is the same for {repeats} samples, expected noise; sensor or driver is stuck",
-            )
+        if not self.config.noiseless_world:
+            stuck = self._stuck(gyro, accel)
+            if stuck is not None:
+                return stuck
         return self._units.check(reading.stamp_ns, reading.angular_velocity, reading.linear_acceleration)
+
+    def _stuck(self, gyro: int, accel: int) -> Rejection | None:
+        """A coarse gyro of a standing robot may repeat itself for a while; both sensors together never do."""
+        both, longest = min(gyro, accel), max(gyro, accel)
+        if both >= self.config.constant_after:
+            what, n = "the whole reading", both
+        elif longest >= self.config.sensor_constant_after:
+            what, n = "angular_velocity" if gyro >= accel else "linear_acceleration", longest
+        else:
+            return None
+        return Rejection(Reason.CONSTANT, f"{what} is the same for {n} samples, expected noise; it is stuck")
 
     def _forget(self) -> None:
         self._window.clear()
@@ -212,8 +209,8 @@ def _not_finite(reading: ImuReading) -> Rejection | None:
         if name == "orientation_xyzw" and no_orientation:
             continue  # declared meaningless, and not used
         values = getattr(reading, name)
-        if values is _ZERO9 or values is _ABSENT9:
-            continue
+        if math.isfinite(sum(values)):
+            continue  # a sum is finite only if all its terms are
         bad += [f"{name}[{i}] = {v}" for i, v in enumerate(values) if not math.isfinite(v)]
     return Rejection(Reason.NOT_FINITE, ", ".join(bad) + ", expected finite numbers") if bad else None
 

@@ -39,9 +39,7 @@ class ImuWindow:
         self._begin = self._end = 0
 
     def insert(self, stamp_ns: int, gyro_rad_s: Sequence[float], accel_m_s2: Sequence[float]) -> bool:
-        """Put a reading where its stamp belongs; False where it is older than a full window and stays
-        outside.
-        """
+        """Put a reading where its stamp belongs; False where it is older than a full window."""
         if self._end == len(self._stamps):
             self._move_to_front()
         stamps = self._stamps[self._begin : self._end]

@@ -1,6 +1,4 @@
-"""Joint ingest: sensor_msgs/JointState fields into a `JointSample` in the robot's own order, or a named
-refusal.
-"""
+"""Joint ingest: a sensor_msgs/JointState into a `JointSample` in the robot's order, or a named refusal."""
 
 from __future__ import annotations
 
@@ -95,17 +93,13 @@ class JointIngest:
         self._sequence = 0
 
     def reset(self) -> None:
-        """Forget stamps and the last sample and start sequence numbers anew (start of an episode); counters
-        stay.
-        """
+        """Forget stamps, numbering and the last sample (start of an episode); counters stay."""
         self.admission.reset()
         self._last = None
         self._sequence = 0
 
     def ingest(self, reading: JointReading, now_ns: int, sequence: int | None = None) -> JointResult:
-        """Judge one reading that came at `now_ns`. sequence: its number in the stream, counted here where
-        None.
-        """
+        """Judge one reading that came at `now_ns`. sequence: its number, counted here where None."""
         self.received += 1
         ref = SampleRef(Stream.JOINTS, reading.stamp_ns, self._sequence if sequence is None else sequence)
         self._sequence = ref.sequence + 1

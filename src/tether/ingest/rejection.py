@@ -1,6 +1,4 @@
-"""Why a sample was refused: one list of reasons for every modality, each of them a counter in the status
-message.
-"""
+"""Why a sample was refused: one list of reasons for every modality, each a counter in the status message."""
 
 from __future__ import annotations
 

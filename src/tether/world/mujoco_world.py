@@ -138,7 +138,7 @@ class MujocoWorld:
         self._sensors = FastSensors(self.profile, spec.seed, self.data, self.index, self._queue)
         self._judge: Judge | None = Judge(spec, self.task.success, self.task.cube.side_m / 2, _LOST_M)
         if self._camera is not None:
-            self._camera.reset(spec.seed)
+            self._camera.reset(spec.seed, start_ns)
         self._history.clear()
         return self._deliver(None, None)
 

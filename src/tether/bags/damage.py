@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import sqlite3
 import struct
+import sys
 
 import zstandard
 from mcap.exceptions import McapError
 from rosbags.rosbag1 import ReaderError as Ros1ReaderError
 from rosbags.rosbag2 import ReaderError as Ros2ReaderError
-from rosbags.rosbag2 import storage_mcap
 from rosbags.serde import SerdeError
 from rosbags.typesys import TypesysError
+
+if sys.version_info >= (3, 14):
+    from compression.zstd import ZstdError as BundledZstdError
+else:
+    from backports.zstd import ZstdError as BundledZstdError
 
 DAMAGE: tuple[type[Exception], ...] = (
     McapError,
@@ -20,7 +25,7 @@ DAMAGE: tuple[type[Exception], ...] = (
     SerdeError,
     TypesysError,
     zstandard.ZstdError,
-    storage_mcap.zstd.ZstdError,
+    BundledZstdError,
     sqlite3.Error,
     struct.error,
     ArithmeticError,

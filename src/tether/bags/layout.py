@@ -149,7 +149,7 @@ def _read(path: Path, log: LossLog) -> Mapping[str, Any]:
     version = info.get("version")
     if not isinstance(version, int) or not 1 <= version <= NEWEST_VERSION:
         log.note(
-            f"{METADATA} has version {version!r}, known are 1 to {NEWEST_VERSION}; what is understood of it is used"
+            f"{METADATA} has version {version!r}, known are 1 to {NEWEST_VERSION}; it is used as far as understood"
         )
     return info
 

@@ -27,7 +27,6 @@ from mcap.records import (
     Footer,
     McapRecord,
     Message,
-    MessageIndex,
     Schema,
 )
 from mcap.stream_reader import MAGIC_SIZE, StreamReader, breakup_chunk
@@ -130,7 +129,7 @@ def _sound_summary(file: IO[bytes], size: int) -> Summary | str:
 
 
 def _summary_crc(file: IO[bytes], footer: Footer, size: int) -> int:
-    """CRC32 from the summary's start up to the checksum itself (the footer's last 4 bytes before the magic)."""
+    """CRC32 from the summary's start up to the checksum itself (the last 4 bytes before the magic)."""
     file.seek(footer.summary_start)
     return zlib.crc32(file.read(size - MAGIC_SIZE - 4 - footer.summary_start))
 
@@ -168,48 +167,34 @@ def _chunk_loader(
     )
     where = f"{name}: chunk at byte {index.chunk_start_offset}"
 
+    expected = _indexed_count(index)
+
     def load() -> list[RawRecord]:
         records: list[RawRecord] = []
+        why = "messages in it do not belong to any channel"
         try:
             # rosbags hands back whatever the map holds for a channel; here that is the topic's index.
             for time, _, topic, data in msgsrc(info, cast(Any, topic_of), 0, _TIME_LIMIT, cast(Any, file)):
                 if data is not None:
                     records.append((time, cast(int, topic), data))
-        except DAMAGE as error:  # the parser's ways to fail on damaged bytes are many
-            count = _indexed_count(file, index)
-            log.add(Loss(LossKind.DAMAGED, where, short_reason(error), count, index.chunk_length))
-            return []
-        if records and (records[0][0] < index.message_start_time or records[-1][0] > index.message_end_time):
-            sound = [r for r in records if index.message_start_time <= r[0] <= index.message_end_time]
-            log.add(
-                Loss(
-                    LossKind.DAMAGED,
-                    where,
-                    "log times outside of the chunk's span",
-                    len(records) - len(sound),
-                )
+        except DAMAGE as error:
+            records, why = [], short_reason(error)
+        first, last = index.message_start_time, index.message_end_time
+        if records and (records[0][0] < first or records[-1][0] > last):
+            records, why = (
+                [r for r in records if first <= r[0] <= last],
+                "log times outside of the chunk's span",
             )
-            return sound
+        if len(records) < expected:
+            log.add(Loss(LossKind.DAMAGED, where, why, expected - len(records), index.chunk_length))
         return records
 
     return load
 
 
-def _indexed_count(file: IO[bytes], index: ChunkIndex) -> int | None:
-    """Messages in a chunk according to its message index, or None where that is damaged too."""
-    total = 0
-    try:
-        for offset in index.message_index_offsets.values():
-            file.seek(offset)
-            record = next(
-                StreamReader(file, skip_magic=True, record_size_limit=index.message_index_length).records
-            )
-            if not isinstance(record, MessageIndex):
-                return None
-            total += len(record.records)
-    except DAMAGE:  # as above: damaged bytes; the count is then unknown, and reported as unknown
-        return None
-    return total
+def _indexed_count(index: ChunkIndex) -> int:
+    """Messages in a chunk by the length of its index: 15 bytes for each channel and 16 for each message."""
+    return (index.message_index_length - 15 * len(index.message_index_offsets)) // 16
 
 
 @dataclass
@@ -247,7 +232,7 @@ class _Scan:
             for record in reader.records:
                 if isinstance(record, DataEnd | Footer):
                     break
-                # StreamReader skips records of unknown kind by itself, so `begin` may be an earlier record's end.
+                # StreamReader skips records of unknown kind, so `begin` may be an earlier record's end.
                 end = self._file.tell()
                 self._take(record, begin, end)
                 begin = end

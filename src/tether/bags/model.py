@@ -127,10 +127,10 @@ class BagMessage:
 
     @property
     def message(self) -> Any:
-        """The message as an object with the fields of the bag's own definition. Raises CorruptMessageError."""
+        """The message, with the fields of the bag's own definition. Raises CorruptMessageError."""
         if self._message is None:
             self._message = self._decode(self.raw)
         return self._message
 
     def __repr__(self) -> str:
-        return f"BagMessage({self.topic!r}, {self.type!r}, log_time_ns={self.log_time_ns}, {len(self.raw)} bytes)"
+        return f"BagMessage({self.topic!r}, {self.type!r}, {self.log_time_ns} ns, {len(self.raw)} bytes)"

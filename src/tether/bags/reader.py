@@ -7,8 +7,6 @@ counted and named.
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 import struct
 import tempfile
 from collections.abc import Callable, Collection, Iterator
@@ -40,18 +38,18 @@ from tether.bags.report import (
 from tether.bags.ros1_file import open_ros1
 from tether.bags.sniff import SUFFIXES, ZSTD_MAGIC, FileFormat, looks_like, sniff
 from tether.bags.sqlite_file import open_sqlite
-from tether.errors import Fault, InvalidInputError, TetherError
+from tether.errors import Fault, InvalidInputError
 
 OPENERS: dict[FileFormat, Callable[[Path, str, LossLog], StorageFile]] = {
     FileFormat.MCAP: open_mcap,
     FileFormat.SQLITE: open_sqlite,
     FileFormat.ROS1: open_ros1,
 }
+UNPACK_STEP_BYTES = 2**16
 MAX_MESSAGE_BYTES = 2**30
 """A single message that claims to unpack to more than this is taken for damaged."""
 _STAMP_LE = struct.Struct("<iI")
 _STAMP_BE = struct.Struct(">iI")
-_NO_MESSAGES: Any = None
 
 
 @dataclass
@@ -218,7 +216,7 @@ class Bag:
                 why = "; ".join(f"{fault.found}, expected {fault.expected}" for fault in error.faults)
                 count = self._layout.file_counts.get(path.name)
                 self._log.add(Loss(LossKind.UNREADABLE_FILE, path.name, why, count, path.stat().st_size))
-            except (TetherError, OSError, sqlite3.Error, zstandard.ZstdError) as error:
+            except (BagError, *DAMAGE) as error:
                 faults.append(Fault(str(path), short_reason(error), "a readable file"))
                 size = path.stat().st_size
                 self._log.add(Loss(LossKind.UNREADABLE_FILE, path.name, short_reason(error), None, size))
@@ -249,14 +247,22 @@ class Bag:
         """Undo file compression into a temporary folder; of a file that was cut off, as much as there is."""
         folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-bag-"))
         plain = Path(folder) / path.name.removesuffix(".zstd")
+        why = "zstd file compression breaks off"
+        whole = False
         with path.open("rb") as packed, plain.open("wb") as out:
             try:
-                shutil.copyfileobj(
-                    zstandard.ZstdDecompressor().stream_reader(packed, read_size=2**16), out, 2**16
-                )
+                unpacker = zstandard.ZstdDecompressor().decompressobj()
+                while piece := packed.read(UNPACK_STEP_BYTES):
+                    while piece:
+                        if unpacker.eof:
+                            unpacker = zstandard.ZstdDecompressor().decompressobj()
+                        out.write(unpacker.decompress(piece))
+                        piece = unpacker.unused_data
+                whole = unpacker.eof
             except zstandard.ZstdError as error:
-                what = f"zstd file compression breaks off ({short_reason(error)})"
-                self._log.add(Loss(LossKind.TRUNCATED, path.name, what, None))
+                why = f"{why} ({short_reason(error)})"
+        if not whole:
+            self._log.add(Loss(LossKind.TRUNCATED, path.name, why))
         return plain
 
     def _add_topic(self, topic: TopicInfo) -> int:
@@ -349,12 +355,8 @@ class Bag:
                 yield pending[at]
                 at += 1
             loaded = [(time, indices[topic], data) for time, topic, data in block.load()]
-            if at < len(pending):
-                pending = sorted(
-                    pending[at:] + loaded, key=_log_time
-                )  # stable; merges two sorted runs in one go
-            else:
-                pending = loaded
+            # The sort is stable and merges two sorted runs in one go; most blocks do not overlap and need none.
+            pending = sorted(pending[at:] + loaded, key=_log_time) if at < len(pending) else loaded
             at = 0
         yield from pending[at:]
 

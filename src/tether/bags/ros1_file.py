@@ -1,4 +1,4 @@
-"""ROS 1 bags (version 2.0), by way of `rosbags`' reader; without an index they are walked record by record."""
+"""ROS 1 bags (version 2.0), by way of `rosbags`' reader; without an index they are walked by record."""
 
 from __future__ import annotations
 
@@ -87,6 +87,7 @@ def _chunk_loader(
 
     def load() -> list[RawRecord]:
         records: list[RawRecord] = []
+        why = "log times outside of the chunk's span, or fewer messages than the index says"
         try:
             file.seek(chunk.datapos)
             plain = chunk.decompressor(read_bytes(file, chunk.datasize))
@@ -94,8 +95,10 @@ def _chunk_loader(
                 topic, time = index_of[header.get_uint32("conn")], header.get_time("time")
                 if info.start_time <= time <= info.end_time:
                     records.append((time, topic, data))
-        except DAMAGE as error:  # the parser's ways to fail on damaged bytes are many
-            log.add(Loss(LossKind.DAMAGED, where, short_reason(error), max(expected - len(records), 0)))
+        except DAMAGE as error:
+            why = short_reason(error)
+        if len(records) < expected:
+            log.add(Loss(LossKind.DAMAGED, where, why, expected - len(records)))
         records.sort(key=_log_time)
         return records
 

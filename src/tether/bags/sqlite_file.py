@@ -6,15 +6,15 @@ rest. Schema versions: 1 (2019), 2 (QoS), 3 (schema table), 4 (message definitio
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 from array import array
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from rosbags.typesys.msg import normalize_msgtype
 
-from tether.bags.damage import short_reason
+from tether.bags.damage import DAMAGE, short_reason
 from tether.bags.model import Block, Definition, DefinitionFormat, Encoding, RawRecord, StorageFile, TopicInfo
 from tether.bags.qos import qos_from_text
 from tether.bags.report import Loss, LossKind, LossLog
@@ -34,7 +34,7 @@ def open_sqlite(path: Path, name: str, log: LossLog) -> StorageFile:
     try:
         topics, index_of = _topics(connection, name, log)
         return _Rows(connection, path, name, index_of, log).storage(topics)
-    except sqlite3.Error as error:
+    except DAMAGE as error:
         connection.close()
         fault = Fault(name, short_reason(error), "a rosbag2 database with tables `topics` and `messages`")
         raise InvalidInputError("SQLite bag", [fault], "nothing in this file can be read") from error
@@ -54,7 +54,7 @@ def _connect(path: Path, name: str, log: LossLog) -> sqlite3.Connection:
             connection = sqlite3.connect(f"{uri}?mode=ro", uri=True)
             connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
         except sqlite3.Error as error:
-            what = f"the write-ahead log cannot be read here ({short_reason(error)}); copy the bag to a writable folder"
+            what = f"not readable here ({short_reason(error)}); copy the bag to a writable folder"
             log.add(Loss(LossKind.DAMAGED, wal.name, what, None, wal.stat().st_size))
         else:
             log.note(f"{name}: not closed properly; its newest rows were read from {wal.name}")
@@ -65,6 +65,9 @@ def _connect(path: Path, name: str, log: LossLog) -> sqlite3.Connection:
 def _lenient(connection: sqlite3.Connection) -> sqlite3.Connection:
     """Text that is no UTF-8 must not make the rest of its row unreadable."""
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
+    # Without this SQLite refuses a file that is shorter than its header says; with it, what is there can be
+    # read (as `sqlite3 .recover` does). The connection is read-only, so nothing is written, whatever its name.
+    connection.execute("PRAGMA writable_schema = ON")
     return connection
 
 
@@ -80,9 +83,7 @@ def _topics(
         connection, "messages"
     )
     if missing:
-        found = "tables " + (
-            ", ".join(r[0] for r in connection.execute("SELECT name FROM sqlite_master")) or "none"
-        )
+        found = f"no column {', '.join(sorted(missing))}"
         raise InvalidInputError(
             "SQLite bag",
             [Fault(name, found, "a rosbag2 database with tables `topics` and `messages`")],
@@ -118,9 +119,7 @@ def _definitions(connection: sqlite3.Connection, name: str, log: LossLog) -> dic
     try:
         rows = connection.execute(query).fetchall()
     except sqlite3.Error as error:
-        log.note(
-            f"{name}: message definitions cannot be read ({short_reason(error)}); types are taken from the store"
-        )
+        log.note(f"{name}: message definitions are unreadable ({short_reason(error)}); the store's are used")
         return {}
     return {
         str(type_): Definition(_FORMATS.get(str(encoding), DefinitionFormat.NONE), str(text))
@@ -148,29 +147,32 @@ class _Rows:
 
     def storage(self, topics: list[TopicInfo]) -> StorageFile:
         """Find every readable row, without reading the messages themselves."""
-        after = -(2**63)
+        after = -1
         while True:
             try:
-                after = self._walk(after)
+                self._walk(after)
                 break
             except sqlite3.Error as error:
-                after = self._last
-                resumed = self._next_readable(after)
+                # Past the last row seen, and past the place from which this walk began if it saw none.
+                base = max(self._last, after + 1)
+                resumed = self._next_readable(base)
                 upto = "the end" if resumed is None else f"row {resumed}"
-                self._broken.append(f"after row {max(after, 0)} up to {upto}: {short_reason(error)}")
+                self._broken.append(f"after row {base} up to {upto}: {short_reason(error)}")
                 if resumed is None:
                     break
                 after = resumed - 1
         self._report()
         return StorageFile(topics, self._blocks, self._connection.close, dict(self._counts), self._end_ns)
 
-    def _walk(self, after: int) -> int:
-        """Index rows with id > `after`; `self._last` is the last row seen, also when this raises."""
+    def _walk(self, after: int) -> None:
+        """Index the rows with id > `after`; `self._last` is the last row seen, also when this raises."""
         self._last = after
         ids, low, size = array("q"), 2**63, 0
         query = "SELECT id, topic_id, timestamp, length(data) FROM messages WHERE id > ? ORDER BY id"
         try:
             for row_id, topic_id, time, length in self._connection.execute(query, (after,)):
+                if row_id <= self._last:  # damaged pages can point back at each other
+                    raise sqlite3.DatabaseError(f"row {row_id} is listed after row {self._last}")
                 self._last = row_id
                 topic = self._index_of.get(topic_id)
                 if topic is None or not isinstance(time, int):
@@ -181,16 +183,14 @@ class _Rows:
                 ids.append(row_id)
                 low, size = min(low, time), size + (length or 0)
                 if len(ids) >= BLOCK_ROWS or size >= BLOCK_BYTES:
-                    self._blocks.append(Block(low, self._loader(ids[0], ids[-1])))
+                    self._blocks.append(Block(low, self._loader(ids)))
                     ids, low, size = array("q"), 2**63, 0
         finally:
             if ids:
-                self._blocks.append(Block(low, self._loader(ids[0], ids[-1])))
-        return self._last
+                self._blocks.append(Block(low, self._loader(ids)))
 
-    def _next_readable(self, after: int) -> int | None:
-        """The first row id past the damage behind `after`: one by one nearby, then in doubling strides."""
-        base = max(after, 0)
+    def _next_readable(self, base: int) -> int | None:
+        """The first row id past the damage behind `base`: one by one nearby, then in doubling strides."""
         for candidate in range(base + 1, base + _NEAR):
             if (found := self._probe(candidate)) is not None:
                 return found or None
@@ -211,51 +211,41 @@ class _Rows:
         return self._probe(good) or None
 
     def _probe(self, row_id: int) -> int | None:
-        """Id of the first row at or behind `row_id`; 0 if there is none; None if that place cannot be read."""
-        query = "SELECT id, timestamp, length(data) FROM messages WHERE id >= ? ORDER BY id LIMIT 1"
+        """Id of the first row at or behind `row_id`; 0 if there is none; None if that place is unreadable."""
+        query = "SELECT id, topic_id, timestamp, length(data) FROM messages WHERE id >= ? ORDER BY id LIMIT 1"
         try:
             row = self._connection.execute(query, (row_id,)).fetchone()
         except sqlite3.Error:
             return None
-        return int(row[0]) if row else 0
+        if row is None:
+            return 0
+        return int(row[0]) if row[0] >= row_id else None
 
-    def _loader(self, first: int, last: int) -> Callable[[], list[RawRecord]]:
+    def _loader(self, ids: array[int]) -> Callable[[], list[RawRecord]]:
         def load() -> list[RawRecord]:
-            records: list[RawRecord] = []
-            at, lost, why = first, 0, ""
-            while at <= last:
-                try:
-                    for row_id, record in self._fetch(at, last):
-                        at = row_id + 1
-                        if record is not None:
-                            records.append(record)
-                    break
-                except sqlite3.Error as error:  # one row's data is on a page that is gone
-                    lost, why, at = lost + 1, short_reason(error), self._following(at, last)
-            if lost:
-                where = f"{self._name}: rows {first} to {last}"
-                self._log.add(Loss(LossKind.DAMAGED, where, why, lost))
+            why = "the data is not a blob"
+            try:
+                records = self._fetch(ids[0], ids[-1])
+            except sqlite3.Error as error:  # some row's page is gone; the others are still to be had
+                records, why = [], short_reason(error)
+                for row_id in ids:
+                    with contextlib.suppress(sqlite3.Error):
+                        records += self._fetch(row_id, row_id)
+            if len(records) < len(ids):
+                where = f"{self._name}: rows {ids[0]} to {ids[-1]}"
+                self._log.add(Loss(LossKind.DAMAGED, where, why, len(ids) - len(records)))
             records.sort(key=lambda record: record[0])
             return records
 
         return load
 
-    def _fetch(self, first: int, last: int) -> Any:
-        query = "SELECT id, topic_id, timestamp, data FROM messages WHERE id BETWEEN ? AND ? ORDER BY id"
-        for row_id, topic_id, time, data in self._connection.execute(query, (first, last)):
-            topic = self._index_of.get(topic_id)
-            sound = topic is not None and isinstance(time, int) and isinstance(data, bytes)
-            yield row_id, (time, topic, data) if sound else None
-
-    def _following(self, at: int, last: int) -> int:
-        """The row behind the first row at or after `at`, found without touching message data."""
-        try:
-            row = self._connection.execute(
-                "SELECT min(id) FROM messages WHERE id >= ? AND id <= ?", (at, last)
-            ).fetchone()
-        except sqlite3.Error:
-            return at + 1
-        return int(row[0]) + 1 if row and row[0] is not None else last + 1
+    def _fetch(self, first: int, last: int) -> list[RawRecord]:
+        query = "SELECT topic_id, timestamp, data FROM messages WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?"
+        return [
+            (time, self._index_of[topic_id], data)
+            for topic_id, time, data in self._connection.execute(query, (first, last, last - first + 1))
+            if topic_id in self._index_of and isinstance(time, int) and isinstance(data, bytes)
+        ]
 
     def _report(self) -> None:
         if self._orphans:

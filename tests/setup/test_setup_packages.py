@@ -1,0 +1,107 @@
+"""A half-installed package is found and installed again; no Python and no compiler are named errors."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from setup_steps import broken_packages, system
+from setup_steps.core import Context, SetupError
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def write_dist(site: Path, name: str, body: str = "x = 1\n") -> Path:
+    """An installed package with one module, as pip leaves it."""
+    info = site / f"{name}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (site / f"{name}.py").write_text(body)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+    (info / "RECORD").write_text(f"{name}.py,sha256=abc,{len(body)}\n{name}-1.0.dist-info/RECORD,,\n")
+    return info
+
+
+def test_complete_package_is_left_alone(tmp_path: Path) -> None:
+    assert not broken_packages.incomplete(write_dist(tmp_path, "whole"))
+
+
+@pytest.mark.parametrize("lost", ["RECORD", "METADATA"])
+def test_package_without_its_record_is_incomplete(tmp_path: Path, lost: str) -> None:
+    info = write_dist(tmp_path, "part")
+    (info / lost).unlink()
+    assert broken_packages.incomplete(info)
+
+
+def test_package_with_a_missing_module_is_incomplete(tmp_path: Path) -> None:
+    info = write_dist(tmp_path, "part")
+    (tmp_path / "part.py").unlink()
+    assert broken_packages.incomplete(info)
+
+
+def test_package_with_a_truncated_module_is_incomplete(tmp_path: Path) -> None:
+    info = write_dist(tmp_path, "part")
+    (tmp_path / "part.py").write_text("x")
+    assert broken_packages.incomplete(info)
+
+
+def test_no_suitable_python_is_a_named_error_with_the_fix(tmp_path: Path) -> None:
+    old = tmp_path / "python2.7"
+    old.write_text("#!/bin/sh\nexit 1\n")
+    old.chmod(0o755)
+    done = subprocess.run(
+        ["sh", str(ROOT / "scripts/setup")],
+        env={"PATH": "/usr/bin:/bin", "PYTHON": str(old)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 1
+    assert "needed: Python 3.10, 3.11, 3.12 or 3.13" in done.stderr
+    assert str(old) in done.stderr
+    assert "apt-get install python3" in done.stderr
+
+
+def test_python_without_venv_and_virtualenv_names_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(system, "has_module", lambda name: False)
+    monkeypatch.setattr(system, "privilege", lambda: None)
+    with pytest.raises(
+        SetupError, match=r"(?s)cannot make a virtual environment.*apt-get install -y python3-venv"
+    ):
+        system.create(Context(tmp_path, tmp_path / ".venv"))
+
+
+def test_missing_compiler_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(system, "privilege", lambda: None)
+    monkeypatch.setattr(system.shutil, "which", lambda name: None)
+    with pytest.raises(SetupError, match=r"(?s)cannot be built: missing g\+\+.*apt-get install -y g\+\+"):
+        system.need_compilers(Context(tmp_path, tmp_path / ".venv"))
+
+
+def test_unprivileged_user_gets_the_command_and_nothing_is_run(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(system.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(
+        system.shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None
+    )
+    assert not system.apt_install(Context(tmp_path, tmp_path / ".venv"), "gl", system.GL_PACKAGES)
+    assert system.apt_command(system.GL_PACKAGES).endswith("libegl1 libgl1 libgl1-mesa-dri libosmesa6")
+
+
+def test_every_lock_names_exact_versions_and_no_address() -> None:
+    locks = sorted((ROOT / "requirements").glob("*.txt"))
+    assert {p.name for p in locks} >= {"colcon.txt", "dev.txt", "ros.txt", "sim.txt", "sim-system-ros.txt"}
+    for lock in locks:
+        for line in lock.read_text().splitlines():
+            assert line.startswith("#") or "==" in line.split(";")[0], f"{lock.name}: {line}"
+            assert "://" not in line and not line.startswith("-"), f"{lock.name}: {line}"
+
+
+def test_setup_steps_need_nothing_but_the_standard_library() -> None:
+    modules = ", ".join(f"setup_steps.{name}" for name in ("core", "python_packages", "ros", "system"))
+    check = f"import sys; sys.path.insert(0, sys.argv[1]); import {modules}"
+    subprocess.run([sys.executable, "-S", "-c", check, str(ROOT / "scripts")], check=True, timeout=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import re
 import struct
 from collections import Counter
 from pathlib import Path
@@ -18,6 +19,7 @@ from tether.robot import description
 from tether.robot.check import Report, Status, check_file
 from tether.robot.cli import add_parser
 from tether.robot.description import expand
+from tether.robot.findings import Rule
 
 ROOT = Path(__file__).parents[2]
 SO101 = ROOT / "tests/data/urdf/so101/so101_new_calib.urdf"
@@ -227,6 +229,8 @@ ACCENTED = (
         ("utf-16", "utf-16-le", [("encoding", "error")]),
         ("utf-32", "utf-32", [("encoding", "error")]),
         ("klingon", "utf-8", [("encoding", "error")]),
+        ("utf-16", "utf-8", [("encoding", "error")]),
+        ("rot13", "utf-8", [("encoding", "error")]),
     ],
 )
 def test_odd_encodings_are_read_and_reported_and_the_rest_is_checked(
@@ -562,3 +566,14 @@ def test_package_path_may_be_given_more_than_once(workspace: Path) -> None:
     path = write(workspace, text)
     assert run(path) == 1
     assert run(path, "--package-path", workspace / "src", "--package-path", workspace / "elsewhere") == 0
+
+
+def test_every_rule_is_described_in_the_documentation_and_no_other() -> None:
+    table = (ROOT / "docs/urdf.md").read_text(encoding="utf-8").split("### What is looked for")[1]
+    documented = [
+        name
+        for row in table.split("**Inertia against size.**")[0].splitlines()
+        if row.startswith("| `")
+        for name in re.findall(r"`([a-z-]+)`", row.split("|")[1])
+    ]
+    assert documented == [rule.value for rule in Rule]

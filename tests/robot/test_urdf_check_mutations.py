@@ -250,6 +250,8 @@ WRONG = [
     ("0,5", "number-unreadable"),
     ("1_0", "number-unreadable"),
     ("0x1", "number-unreadable"),
+    ("1\u00a00", "number-unreadable"),
+    ("١", "number-unreadable"),
     ("", "number-count"),
 ]
 
@@ -371,19 +373,6 @@ def test_one_fault_gives_one_finding(
     assert found == {expected}
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<transmission name='t'><joint name='nobody'/></transmission>",
-        "<ros2_control name='c' type='system'><joint name='nobody'/></ros2_control>",
-    ],
-)
-def test_extension_that_names_a_joint_that_is_not_there_is_found(text: str) -> None:
-    root = good()
-    root.append(ET.fromstring(text))
-    assert lint(root) == {MIMIC, ("reference-unknown", "error", "nobody")}
-
-
 def test_missing_colours_and_materials_are_no_fault() -> None:
     root = good()
     ET.SubElement(at(root, "link/visual"), "material", name="never_defined")
@@ -406,3 +395,48 @@ def test_faults_are_reported_all_together(which: list[str]) -> None:
     for name in which:
         faults[name][0]()
     assert lint(root) == {MIMIC} | {faults[name][1] for name in which}
+
+
+@pytest.mark.parametrize(
+    ("path", "child", "expected"),
+    [
+        ("joint[@name='bend']", "<dynamics/>", ("dynamics-empty", "error", "bend")),
+        ("joint[@name='bend']", '<dynamics damping="-1"/>', ("dynamics-negative", "error", "bend")),
+        (
+            "joint[@name='bend']",
+            '<safety_controller k_position="1"/>',
+            ("safety-incomplete", "error", "bend"),
+        ),
+        (
+            ".",
+            '<transmission name="t"><joint name="no"/></transmission>',
+            ("reference-unknown", "warning", "no"),
+        ),
+        (
+            ".",
+            '<ros2_control name="c"><joint name="no"/></ros2_control>',
+            ("reference-unknown", "error", "no"),
+        ),
+        (".", '<gazebo reference="no"/>', ("reference-unknown", "warning", "no")),
+    ],
+)
+def test_what_stands_beside_links_and_joints_is_checked_too(
+    path: str, child: str, expected: tuple[str, str, str]
+) -> None:
+    root = good()
+    at(root, path).append(ET.fromstring(child))
+    assert lint(root) == {MIMIC, expected}
+
+
+def test_version_and_materials_that_urdfdom_refuses_are_found() -> None:
+    root = good()
+    root.set("version", "2.0")
+    for _ in range(2):
+        root.append(ET.fromstring('<material name="red"><color rgba="1 0 0 1"/></material>'))
+    assert lint(root) == {MIMIC, ("urdf-version", "error", "good"), ("material-duplicate", "error", "good")}
+
+
+def test_mimic_of_a_joint_that_does_not_move_means_nothing_and_is_not_judged() -> None:
+    root = good()
+    ET.SubElement(at(root, "joint[@name='tool_joint']"), "mimic", joint="nobody")
+    assert lint(root) == {MIMIC}

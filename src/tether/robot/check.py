@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from tether.robot import inertia, joints, naming, references, structure
+from tether.robot import elements, inertia, joints, naming, references, structure
 from tether.robot.description import XACRO_PREFIX, expand_xacro
-from tether.robot.findings import Finding, Kind, Severity, error, warning
+from tether.robot.findings import Finding, Kind, Rule, Severity, error, warning
 from tether.robot.raw import RawRobot, read_robot
 from tether.robot.resources import ResourceFinder
-from tether.robot.xmltree import Element, UnreadableError, parse_xml, read_xml_text
+from tether.robot.xmltree import Element, UnreadableError, XmlText, parse_xml, read_xml_text
 
 _PLAIN_RULES = (*joints.RULES, *inertia.RULES, *naming.RULES, *references.RULES)
 
@@ -70,8 +70,7 @@ def check_file(path: str | Path, package_paths: Sequence[Path] = ()) -> Report:
     found: list[Finding] = []
     try:
         source = read_xml_text(path)
-        if source.complaint is not None:
-            found.append(_encoding(path, source.complaint))
+        found += _encoding(path, source)
         root = _robot_element(parse_xml(source.text))
         meant_as_xacro = path.suffix.lower() == ".xacro"
         left = list(references.unexpanded_xacro(root))
@@ -112,10 +111,11 @@ def check_robot(
     if tree_complete:
         for rule in structure.RULES:
             found += rule(robot)
-        found += references.unknown_references(root, robot)
+        found += elements.unknown_references(root, robot)
     for rule in _PLAIN_RULES:
         found += rule(robot)
-    found += references.duplicate_materials(root)
+    for rule_on_tree in elements.RULES:
+        found += rule_on_tree(root)
     of_meshes, corners = references.meshes(robot, finder)
     found += of_meshes
     found += references.mesh_sizes(robot, corners)
@@ -135,18 +135,19 @@ def _robot_element(root: Element) -> Element:
     }
     what = f", which is {known[root.tag]}" if root.tag in known else ""
     raise UnreadableError(
-        "not-urdf",
+        Rule.NOT_URDF,
         f"its outermost element is <{root.tag}>{what}, not <robot>",
         "name a URDF or xacro file",
         root.line,
     )
 
 
-def _encoding(path: Path, complaint: str) -> Finding:
+def _encoding(path: Path, source: XmlText) -> list[Finding]:
+    if source.complaint is None:
+        return []
     fix = "save the file as UTF-8: urdfdom and MuJoCo read nothing else"
-    if complaint.startswith("is encoded in") and "utf" not in complaint:
-        return warning("encoding", Kind.FILE, path.name, complaint, fix)
-    return error("encoding", Kind.FILE, path.name, complaint, fix)
+    grade = warning if source.minor else error
+    return [grade(Rule.ENCODING, Kind.FILE, path.name, source.complaint, fix)]
 
 
 def _without_line(finding: Finding) -> Finding:

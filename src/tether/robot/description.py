@@ -14,6 +14,7 @@ from typing import Any
 from xml.parsers import expat
 
 from tether.errors import Fault, InvalidInputError
+from tether.robot.findings import Rule
 from tether.robot.resources import ResourceFinder
 from tether.robot.xmltree import Element, UnreadableError, parse_xml, read_xml_text, without_declaration
 
@@ -76,10 +77,12 @@ def expand_xacro(
             raise UnreadableError(reason.rule, f"{inside}{reason}", reason.fix, reason.line) from None
         except RecursionError:
             message = f"{_inside(xacro, path)}macros or includes call themselves without end"
-            raise UnreadableError("xacro-failed", message, "give the recursion an end (xacro:if)") from None
+            raise UnreadableError(
+                Rule.XACRO_FAILED, message, "give the recursion an end (xacro:if)"
+            ) from None
         except Exception as failure:  # expressions in the file are Python and can raise anything
             message = f"{_inside(xacro, path)}xacro cannot expand it: {_reason(failure)}"
-            raise UnreadableError("xacro-failed", message, _fix(str(failure))) from failure
+            raise UnreadableError(Rule.XACRO_FAILED, message, _fix(str(failure))) from failure
 
 
 @contextlib.contextmanager
@@ -89,7 +92,7 @@ def _guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
         import xacro
         from xacro import substitution_args
     except ImportError:
-        raise UnreadableError("xacro-failed", "needs the xacro package", "pip install xacro") from None
+        raise UnreadableError(Rule.XACRO_FAILED, "needs the xacro package", "pip install xacro") from None
 
     def find(package: str) -> str:
         folder = finder.package(package)
@@ -99,7 +102,7 @@ def _guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
 
     def parse(given: Any, filename: str | None = None) -> Any:
         if given is not None or filename is None:
-            raise UnreadableError("xacro-failed", "text without a file", "include files by name")
+            raise UnreadableError(Rule.XACRO_FAILED, "text without a file", "include files by name")
         try:
             source = read_xml_text(Path(filename)).text
         except UnreadableError as reason:
@@ -117,7 +120,7 @@ def _guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
         grown += 1
         if grown > MAX_ELEMENTS:
             message = f"grows beyond {MAX_ELEMENTS} elements"
-            raise UnreadableError("xacro-failed", message, "look for macros that multiply each other")
+            raise UnreadableError(Rule.XACRO_FAILED, message, "look for macros that multiply each other")
         original_eval_all(node, macros, symbols)
 
     replaced = (

@@ -24,6 +24,69 @@ class Kind(str, Enum):
     JOINT = "joint"
 
 
+class Rule(str, Enum):
+    """Identifiers of the rules; docs/urdf.md says what each looks for."""
+
+    FILE_MISSING = "file-missing"
+    FILE_UNREADABLE = "file-unreadable"
+    FILE_EMPTY = "file-empty"
+    FILE_TOO_LARGE = "file-too-large"
+    FILE_BINARY = "file-binary"
+    XML_MALFORMED = "xml-malformed"
+    XML_ENTITY = "xml-entity"
+    NOT_URDF = "not-urdf"
+    XACRO_FAILED = "xacro-failed"
+    ENCODING = "encoding"
+    XACRO_UNEXPANDED = "xacro-unexpanded"
+    URDF_VERSION = "urdf-version"
+    NAME_MISSING = "name-missing"
+    NAME_DUPLICATE = "name-duplicate"
+    NAME_CHARACTERS = "name-characters"
+    ROBOT_EMPTY = "robot-empty"
+    LINK_MISSING = "link-missing"
+    JOINT_UNLINKED = "joint-unlinked"
+    JOINT_TYPE = "joint-type"
+    LINK_PARENTS = "link-parents"
+    LINK_CYCLE = "link-cycle"
+    ROOT_SEVERAL = "root-several"
+    LINK_UNCONNECTED = "link-unconnected"
+    NUMBER_UNREADABLE = "number-unreadable"
+    NUMBER_NOT_FINITE = "number-not-finite"
+    NUMBER_COUNT = "number-count"
+    ATTRIBUTE_MISSING = "attribute-missing"
+    INERTIAL_MISSING = "inertial-missing"
+    INERTIAL_INCOMPLETE = "inertial-incomplete"
+    MASS_ZERO = "mass-zero"
+    MASS_NEGATIVE = "mass-negative"
+    INERTIA_ZERO = "inertia-zero"
+    INERTIA_NOT_POSITIVE = "inertia-not-positive"
+    INERTIA_TRIANGLE = "inertia-triangle"
+    INERTIA_SIZE = "inertia-size"
+    MASS_SIZE = "mass-size"
+    LIMIT_MISSING = "limit-missing"
+    LIMIT_RANGE = "limit-range"
+    LIMIT_EFFORT = "limit-effort"
+    LIMIT_VELOCITY = "limit-velocity"
+    LIMIT_ON_CONTINUOUS = "limit-on-continuous"
+    AXIS_ZERO = "axis-zero"
+    AXIS_NOT_UNIT = "axis-not-unit"
+    MIMIC_SOURCE = "mimic-source"
+    MIMIC_STILL = "mimic-still"
+    MIMIC_DROPPED = "mimic-dropped"
+    DYNAMICS_EMPTY = "dynamics-empty"
+    DYNAMICS_NEGATIVE = "dynamics-negative"
+    SAFETY_INCOMPLETE = "safety-incomplete"
+    MATERIAL_DUPLICATE = "material-duplicate"
+    REFERENCE_UNKNOWN = "reference-unknown"
+    GEOMETRY_MISSING = "geometry-missing"
+    GEOMETRY_UNKNOWN = "geometry-unknown"
+    GEOMETRY_SIZE = "geometry-size"
+    MESH_MISSING = "mesh-missing"
+    MESH_CASE = "mesh-case"
+    MESH_UNREADABLE = "mesh-unreadable"
+    MESH_SIZE = "mesh-size"
+
+
 @dataclass(frozen=True)
 class Finding:
     """One fault of a robot description.
@@ -32,7 +95,7 @@ class Finding:
     in the file that was given, None where the text came out of xacro and has no line there.
     """
 
-    rule: str
+    rule: Rule
     severity: Severity
     kind: Kind
     subject: str
@@ -41,11 +104,11 @@ class Finding:
     line: int | None = None
 
 
-def error(rule: str, kind: Kind, subject: str, message: str, fix: str, line: int | None = None) -> Finding:
+def error(rule: Rule, kind: Kind, subject: str, message: str, fix: str, line: int | None = None) -> Finding:
     """Return an ERROR finding."""
     return Finding(rule, Severity.ERROR, kind, subject, message, fix, line)
 
 
-def warning(rule: str, kind: Kind, subject: str, message: str, fix: str, line: int | None = None) -> Finding:
+def warning(rule: Rule, kind: Kind, subject: str, message: str, fix: str, line: int | None = None) -> Finding:
     """Return a WARNING finding."""
     return Finding(rule, Severity.WARNING, kind, subject, message, fix, line)

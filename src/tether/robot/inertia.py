@@ -9,12 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from statistics import median
+from statistics import quantiles
 
 import numpy as np
 
 from tether.robot.extents import MeshCorners, link_extent, volume_m3
-from tether.robot.findings import Finding, Kind, error, warning
+from tether.robot.findings import Finding, Kind, Rule, error, warning
 from tether.robot.raw import RawInertial, RawLink, RawRobot, inertia_matrix
 
 _TOO_LARGE = 2.0
@@ -22,7 +22,7 @@ _TOO_LARGE = 2.0
 _TOO_SMALL = 0.005
 """C below this many m R² means that the mass sits in a point; filled bodies have 0.2 to 0.7."""
 _OUTLIER = 3.0
-"""Radius of gyration, as a multiple of the link's own reach and of the median of the other links."""
+"""Radius of gyration, as a multiple of the link's own reach and of the upper quartile of the others."""
 _OUTLIER_LINKS = 4
 _DENSITY_MAX_KG_M3 = 25_000.0
 """Above osmium (22,590 kg/m³)."""
@@ -96,13 +96,13 @@ def massless_moving(robot: RawRobot) -> Iterator[Finding]:
             if rest > 0.0:
                 message += f"; its {rest:g} kg are in links fixed to it, which not all worlds merge"
                 fix = "give it its own mass and inertia"
-                yield warning("inertial-missing", Kind.LINK, top, message, fix, link.line)
+                yield warning(Rule.INERTIAL_MISSING, Kind.LINK, top, message, fix, link.line)
             else:
                 fix = "add <inertial> with the mass and inertia of the part"
-                yield error("inertial-missing", Kind.LINK, top, message, fix, link.line)
+                yield error(Rule.INERTIAL_MISSING, Kind.LINK, top, message, fix, link.line)
         elif own == 0.0:
             message, fix = "is moved by a joint but has mass 0", "write the mass of the part, kg"
-            yield error("mass-zero", Kind.LINK, top, message, fix, link.inertial.line)
+            yield error(Rule.MASS_ZERO, Kind.LINK, top, message, fix, link.inertial.line)
 
 
 def impossible_mass(robot: RawRobot) -> Iterator[Finding]:
@@ -114,10 +114,12 @@ def impossible_mass(robot: RawRobot) -> Iterator[Finding]:
         mass = link.inertial.mass_kg
         if mass < 0.0:
             fix = "write the mass of the part, kg"
-            yield error("mass-negative", Kind.LINK, link.name, f"mass {mass:g} kg", fix, link.inertial.line)
+            yield error(
+                Rule.MASS_NEGATIVE, Kind.LINK, link.name, f"mass {mass:g} kg", fix, link.inertial.line
+            )
         elif mass == 0.0 and link.name not in moved:
             message = "<inertial> with mass 0"
-            yield warning("mass-zero", Kind.LINK, link.name, message, _FRAME_FIX, link.inertial.line)
+            yield warning(Rule.MASS_ZERO, Kind.LINK, link.name, message, _FRAME_FIX, link.inertial.line)
 
 
 def impossible_inertia(robot: RawRobot) -> Iterator[Finding]:
@@ -132,16 +134,16 @@ def impossible_inertia(robot: RawRobot) -> Iterator[Finding]:
         name, line = body.link.name, body.inertial.line
         if not any(body.inertial.inertia or ()):
             message = f"mass {body.mass_kg:g} kg with zero inertia"
-            yield error("inertia-zero", Kind.LINK, name, message, _FRAME_FIX, line)
+            yield error(Rule.INERTIA_ZERO, Kind.LINK, name, message, _FRAME_FIX, line)
         elif low <= 0.0:
             fix = "write the inertia about the centre of mass; look at signs and at ixy, ixz, iyz"
             message = f"inertia is not positive definite: {written}"
-            yield error("inertia-not-positive", Kind.LINK, name, message, fix, line)
+            yield error(Rule.INERTIA_NOT_POSITIVE, Kind.LINK, name, message, fix, line)
         elif low + middle < high * (1.0 - 1e-9):
             by = (high - low - middle) / high
             message = f"no solid body has this inertia: {written}, A + B < C by {by:.2g} of C"
             fix = "write the inertia about the centre of mass (CAD: not about the origin), with more digits"
-            yield error("inertia-triangle", Kind.LINK, name, message, fix, line)
+            yield error(Rule.INERTIA_TRIANGLE, Kind.LINK, name, message, fix, line)
 
 
 def inertia_against_size(robot: RawRobot, meshes: MeshCorners) -> Iterator[Finding]:
@@ -162,14 +164,19 @@ def inertia_against_size(robot: RawRobot, meshes: MeshCorners) -> Iterator[Findi
                 f"what {body.mass_kg:g} kg can have within {reach:.3g} m"
             )
             yield error(
-                "inertia-size", Kind.LINK, name, message, "look at the units: kg m², not g mm² or g cm²", line
+                Rule.INERTIA_SIZE,
+                Kind.LINK,
+                name,
+                message,
+                "look at the units: kg m², not g mm² or g cm²",
+                line,
             )
         elif body.moments[2] < _TOO_SMALL * bound:
             message = (
                 f"inertia {body.moments[2]:.3g} kg m² is that of a point: {body.mass_kg:g} kg that reach "
                 f"{reach:.3g} m have about {0.3 * bound:.2g}"
             )
-            yield warning("inertia-size", Kind.LINK, name, message, "look at the units: kg m²", line)
+            yield warning(Rule.INERTIA_SIZE, Kind.LINK, name, message, "look at the units: kg m²", line)
 
 
 def _against_others(robot: RawRobot, body: _Body, bodies: list[_Body], reach: float) -> Iterator[Finding]:
@@ -177,15 +184,17 @@ def _against_others(robot: RawRobot, body: _Body, bodies: list[_Body], reach: fl
     others = [other.gyration_m for other in bodies if other is not body]
     if len(others) < _OUTLIER_LINKS:
         return
-    usual = max(reach, median(others))
+    # The upper quartile, not the median: a hand of twenty small fingers says little about a leg.
+    most = quantiles(others, n=4)[2]
+    usual = max(reach, most)
     if body.gyration_m > _OUTLIER * usual:
         message = (
             f"inertia {body.moments[2]:.3g} kg m² at {body.mass_kg:g} kg means a part "
             f"{2 * body.gyration_m:.2g} m across; its frames reach {reach:.2g} m and the other "
-            f"links are about {2 * median(others):.2g} m"
+            f"links are up to {2 * most:.2g} m"
         )
         fix = "look at the units: kg m², not g mm² or g cm²"
-        yield warning("inertia-size", Kind.LINK, body.link.name, message, fix, body.inertial.line)
+        yield warning(Rule.INERTIA_SIZE, Kind.LINK, body.link.name, message, fix, body.inertial.line)
 
 
 def _frame_reach(robot: RawRobot, body: _Body) -> float:
@@ -214,7 +223,7 @@ def mass_against_volume(robot: RawRobot) -> Iterator[Finding]:
         if not _DENSITY_MIN_KG_M3 <= density <= _DENSITY_MAX_KG_M3:
             message = f"mass {body.mass_kg:g} kg in {total:.3g} m³ is {density:.3g} kg/m³ (water: 1000)"
             fix = "look at the units: kg and m"
-            yield warning("mass-size", Kind.LINK, body.link.name, message, fix, body.inertial.line)
+            yield warning(Rule.MASS_SIZE, Kind.LINK, body.link.name, message, fix, body.inertial.line)
 
 
 def _bodies(robot: RawRobot) -> list[_Body]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from tether.robot.findings import Finding, Kind, error, warning
-from tether.robot.raw import JointType, RawJoint, RawRobot
+from tether.robot.findings import Finding, Kind, Rule, error, warning
+from tether.robot.raw import JointType, RawJoint, RawMimic, RawRobot
 
 _BOUNDED = (JointType.REVOLUTE, JointType.PRISMATIC)
 _DRIVEN = (*_BOUNDED, JointType.CONTINUOUS)
@@ -33,11 +33,11 @@ def missing_limits(robot: RawRobot) -> Iterator[Finding]:
         if joint.type in _BOUNDED and joint.limit is None:
             message = f"{joint.type.value} joint without <limit>"
             fix = f'add <limit lower="…" upper="…" effort="…" velocity="…"/> ({unit}, {force}, {per_second})'
-            yield error("limit-missing", Kind.JOINT, joint.name, message, fix, joint.line)
+            yield error(Rule.LIMIT_MISSING, Kind.JOINT, joint.name, message, fix, joint.line)
         elif joint.type is JointType.CONTINUOUS and joint.limit is None:
             message = "continuous joint without <limit>: its speed and torque are unbounded"
             fix = 'add <limit effort="…" velocity="…"/>'
-            yield warning("limit-missing", Kind.JOINT, joint.name, message, fix, joint.line)
+            yield warning(Rule.LIMIT_MISSING, Kind.JOINT, joint.name, message, fix, joint.line)
         elif joint.limit is not None:
             absent = [
                 key
@@ -47,7 +47,7 @@ def missing_limits(robot: RawRobot) -> Iterator[Finding]:
             if absent:
                 fix = f"add {' and '.join(absent)} to <limit>"
                 message = f"<limit> has no {' and no '.join(absent)}"
-                yield error("limit-missing", Kind.JOINT, joint.name, message, fix, joint.limit.line)
+                yield error(Rule.LIMIT_MISSING, Kind.JOINT, joint.name, message, fix, joint.limit.line)
 
 
 def position_range(robot: RawRobot) -> Iterator[Finding]:
@@ -65,11 +65,11 @@ def position_range(robot: RawRobot) -> Iterator[Finding]:
             assumed = f" ({' and '.join(absent)} absent, taken as 0)" if absent else ""
             message = f"lower {lower:g} ≥ upper {upper:g} {unit}{assumed}: it cannot move"
             fix = "write lower < upper, or make the joint fixed"
-            yield error("limit-range", Kind.JOINT, joint.name, message, fix, limit.line)
+            yield error(Rule.LIMIT_RANGE, Kind.JOINT, joint.name, message, fix, limit.line)
         elif joint.type is JointType.REVOLUTE and max(abs(lower), abs(upper)) > _TURNS_MAX_RAD:
             message = f"range {lower:g} … {upper:g} rad is beyond 20 turns"
             fix = "write radians, or make the joint continuous"
-            yield warning("limit-range", Kind.JOINT, joint.name, message, fix, limit.line)
+            yield warning(Rule.LIMIT_RANGE, Kind.JOINT, joint.name, message, fix, limit.line)
 
 
 def effort_and_velocity(robot: RawRobot) -> Iterator[Finding]:
@@ -78,12 +78,14 @@ def effort_and_velocity(robot: RawRobot) -> Iterator[Finding]:
         if joint.type not in _DRIVEN or joint.limit is None:
             continue
         _, per_second, force = units(joint.type)
-        for key, unit in (("effort", force), ("velocity", per_second)):
-            value = getattr(joint.limit, key)
+        for rule, key, value, unit in (
+            (Rule.LIMIT_EFFORT, "effort", joint.limit.effort, force),
+            (Rule.LIMIT_VELOCITY, "velocity", joint.limit.velocity, per_second),
+        ):
             if value is not None and value <= 0.0:
                 message = f"{key} limit {value:g} {unit}: " + ("it cannot move" if value == 0 else "negative")
                 fix = f"write what the actuator can do, in {unit}"
-                yield error(f"limit-{key}", Kind.JOINT, joint.name, message, fix, joint.limit.line)
+                yield error(rule, Kind.JOINT, joint.name, message, fix, joint.limit.line)
 
 
 def continuous_with_range(robot: RawRobot) -> Iterator[Finding]:
@@ -95,7 +97,7 @@ def continuous_with_range(robot: RawRobot) -> Iterator[Finding]:
             if bounds:
                 message = f"continuous joint with {' and '.join(bounds)}: readers differ on whether they hold"
                 fix = "remove them, or make the joint revolute"
-                yield warning("limit-on-continuous", Kind.JOINT, joint.name, message, fix, limit.line)
+                yield warning(Rule.LIMIT_ON_CONTINUOUS, Kind.JOINT, joint.name, message, fix, limit.line)
 
 
 def axes(robot: RawRobot) -> Iterator[Finding]:
@@ -110,34 +112,33 @@ def axes(robot: RawRobot) -> Iterator[Finding]:
         if length < 1e-9:
             fix = "write the direction of the axis, e.g. 0 0 1"
             yield error(
-                "axis-zero", Kind.JOINT, joint.name, f"axis {written} has no direction", fix, joint.line
+                Rule.AXIS_ZERO, Kind.JOINT, joint.name, f"axis {written} has no direction", fix, joint.line
             )
         elif abs(length - 1.0) > UNIT_AXIS_TOLERANCE:
             unit = " ".join(f"{value / length:.6g}" for value in joint.axis)
             message = f"axis {written} has length {length:.4g}, not 1"
-            yield warning("axis-not-unit", Kind.JOINT, joint.name, message, f"write {unit}", joint.line)
+            yield warning(Rule.AXIS_NOT_UNIT, Kind.JOINT, joint.name, message, f"write {unit}", joint.line)
 
 
 def mimics(robot: RawRobot) -> Iterator[Finding]:
     """Find mimic joints that follow nothing, themselves, a fixed joint or one that itself follows."""
     by_name = {joint.name: joint for joint in reversed(robot.joints)}
     for joint in robot.joints:
-        if joint.mimic is None or joint.mimic.joint is None:
+        if joint.mimic is None or joint.mimic.joint is None or not joint.moves:
             continue
         source = by_name.get(joint.mimic.joint)
-        problem = _mimic_problem(joint, source)
+        problem = _mimic_problem(joint.name, joint.mimic, source)
         if problem is not None:
             message, fix = problem
-            yield error("mimic-source", Kind.JOINT, joint.name, message, fix, joint.mimic.line)
+            yield error(Rule.MIMIC_SOURCE, Kind.JOINT, joint.name, message, fix, joint.mimic.line)
         elif joint.mimic.multiplier == 0.0:
             message, fix = "mimic with multiplier 0 never moves", "make the joint fixed"
-            yield warning("mimic-still", Kind.JOINT, joint.name, message, fix, joint.mimic.line)
+            yield warning(Rule.MIMIC_STILL, Kind.JOINT, joint.name, message, fix, joint.mimic.line)
 
 
-def _mimic_problem(joint: RawJoint, source: RawJoint | None) -> tuple[str, str] | None:
-    assert joint.mimic is not None
-    name = joint.mimic.joint
-    if name == joint.name:
+def _mimic_problem(follower: str, mimic: RawMimic, source: RawJoint | None) -> tuple[str, str] | None:
+    name = mimic.joint
+    if name == follower:
         return "mimics itself", "name the joint that it should follow"
     if source is None:
         return f"mimics {name!r}, which does not exist", "name a joint of this file"
@@ -158,14 +159,28 @@ def mimic_dropped(robot: RawRobot) -> Iterator[Finding]:
     """
     by_name = {joint.name: joint for joint in reversed(robot.joints)}
     for joint in robot.joints:
-        source = by_name.get(joint.mimic.joint or "") if joint.mimic is not None else None
-        if joint.mimic is not None and source is not None and _mimic_problem(joint, source) is None:
+        if joint.mimic is None or not joint.moves:
+            continue
+        source = by_name.get(joint.mimic.joint or "")
+        if source is not None and _mimic_problem(joint.name, joint.mimic, source) is None:
             message = f"follows {source.name!r} by mimic, which MuJoCo < 4.0 and others drop on import"
             fix = "see that the world holds it by a constraint (MuJoCo: <equality><joint>)"
-            yield warning("mimic-dropped", Kind.JOINT, joint.name, message, fix, joint.mimic.line)
+            yield warning(Rule.MIMIC_DROPPED, Kind.JOINT, joint.name, message, fix, joint.mimic.line)
+
+
+def negative_dynamics(robot: RawRobot) -> Iterator[Finding]:
+    """Find negative damping or friction, with which a joint drives itself."""
+    for joint in robot.joints:
+        for key, value in (("damping", joint.damping), ("friction", joint.friction)):
+            if value < 0.0:
+                message = f"{key} {value:g}: the joint would drive itself"
+                yield error(
+                    Rule.DYNAMICS_NEGATIVE, Kind.JOINT, joint.name, message, "write 0 or more", joint.line
+                )
 
 
 RULES = (
+    negative_dynamics,
     missing_limits,
     position_range,
     effort_and_velocity,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tether.robot.findings import Finding, error, warning
+from tether.robot.findings import Finding, Rule, error, warning
 from tether.robot.raw import RawRobot
 
 _GOOD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -24,14 +24,16 @@ def awkward_names(robot: RawRobot) -> Iterator[Finding]:
                 continue
             if name.startswith("/"):
                 fix = f"write {name.lstrip('/')!r}"
-                yield error("name-characters", kind, name, "begins with a slash, which TF refuses", fix, line)
+                yield error(
+                    Rule.NAME_CHARACTERS, kind, name, "begins with a slash, which TF refuses", fix, line
+                )
             elif name != name.strip():
                 fix = f"write {name.strip()!r}"
-                yield error("name-characters", kind, name, "begins or ends with a space", fix, line)
+                yield error(Rule.NAME_CHARACTERS, kind, name, "begins or ends with a space", fix, line)
             else:
                 message = f"has {_what_is_wrong(name)}"
                 fix = "use letters, digits and _, a letter first: ROS topics and USD prims take no others"
-                yield warning("name-characters", kind, name, message, fix, line)
+                yield warning(Rule.NAME_CHARACTERS, kind, name, message, fix, line)
 
 
 def _what_is_wrong(name: str) -> str:

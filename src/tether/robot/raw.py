@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tether import rotations
-from tether.robot.findings import Finding, Kind, error
+from tether.robot.findings import Finding, Kind, Rule, error
 from tether.robot.xmltree import Element
 
 Vector = tuple[float, float, float]
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_WORD = re.compile(r"[^ \t\r\n]+")
+_NOT_FINITE = frozenset({"nan", "inf", "infinity", "1.#qnan", "1.#inf", "1.#ind"})
 INERTIA_KEYS = ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")
 
 
@@ -164,7 +166,7 @@ class _Reader:
     subject: str
     findings: list[Finding] = field(default_factory=list)
 
-    def fault(self, rule: str, message: str, fix: str, line: int) -> None:
+    def fault(self, rule: Rule, message: str, fix: str, line: int) -> None:
         self.findings.append(error(rule, self.kind, self.subject, message, fix, line))
 
     def numbers(self, element: Element, name: str, count: int) -> tuple[float, ...] | None:
@@ -173,33 +175,25 @@ class _Reader:
         """
         text = element.attributes[name]
         where = f'<{element.tag} {name}="{shorten(text)}">'
-        words = text.split()
-        values: list[float] = []
-        for word in words:
-            if _NUMBER.fullmatch(word) and math.isfinite(float(word)):
-                values.append(float(word))
-            elif _NUMBER.fullmatch(word) or word.lstrip("+-").lower() in (
-                "nan",
-                "inf",
-                "infinity",
-                "1.#qnan",
-                "1.#inf",
-            ):
-                self.fault(
-                    "number-not-finite", f"{where} is not finite", "write a finite number", element.line
-                )
-                return None
-            elif "${" in text or "$(" in text:
-                return None  # one finding per expression comes from the rule on unexpanded xacro
-            else:
+        values = [parse_number(word) for word in _WORD.findall(text)]
+        if any(value is None for value in values):
+            # Of an expression left over there is one finding already, by the rule on unexpanded xacro.
+            if "${" not in text and "$(" not in text:
                 fix = "write numbers with a decimal point, separated by spaces"
-                self.fault("number-unreadable", f"{where} is not a number", fix, element.line)
-                return None
-        if len(values) != count:
-            many = f"{len(values)} number{'' if len(values) == 1 else 's'}"
-            self.fault("number-count", f"{where} holds {many}, not {count}", f"write {count}", element.line)
+                self.fault(Rule.NUMBER_UNREADABLE, f"{where} is not a number", fix, element.line)
             return None
-        return tuple(values)
+        finite = tuple(value for value in values if value is not None and math.isfinite(value))
+        if len(finite) != len(values):
+            message, fix = f"{where} is not finite", "write a finite number"
+            self.fault(Rule.NUMBER_NOT_FINITE, message, fix, element.line)
+            return None
+        if len(finite) != count:
+            many = f"{len(finite)} number{'' if len(finite) == 1 else 's'}"
+            self.fault(
+                Rule.NUMBER_COUNT, f"{where} holds {many}, not {count}", f"write {count}", element.line
+            )
+            return None
+        return finite
 
     def number(self, element: Element, name: str, default: float | None = None) -> float | None:
         """Return one number; `default` where the attribute is absent, None where it is unreadable."""
@@ -211,7 +205,9 @@ class _Reader:
     def required(self, element: Element, name: str) -> float | None:
         """Return one number; reports its absence."""
         if name not in element.attributes:
-            self.fault("attribute-missing", f"<{element.tag}> has no {name}", f'add {name}="…"', element.line)
+            self.fault(
+                Rule.ATTRIBUTE_MISSING, f"<{element.tag}> has no {name}", f'add {name}="…"', element.line
+            )
             return None
         return self.number(element, name)
 
@@ -233,6 +229,17 @@ def inertia_matrix(inertia: Sequence[float]) -> NDArray[np.float64]:
     """Return the symmetric (3, 3) matrix of ixx, ixy, ixz, iyy, iyz, izz."""
     xx, xy, xz, yy, yz, zz = inertia
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+
+
+def parse_number(word: str) -> float | None:
+    """Return the number a word stands for, possibly not finite; None where it is none.
+
+    Stricter than `float`, which takes 1_000 and other digits than 0 to 9; wider in the names of NaN and
+    infinity that C libraries print.
+    """
+    if _NUMBER.fullmatch(word):
+        return float(word)
+    return math.nan if word.lstrip("+-").lower() in _NOT_FINITE else None
 
 
 def shorten(text: str, limit: int = 60) -> str:
@@ -265,7 +272,7 @@ def _read_inertial(element: Element, reader: _Reader) -> RawInertial:
     mass, inertia = element.first("mass"), element.first("inertia")
     for tag, child in (("mass", mass), ("inertia", inertia)):
         if child is None:
-            reader.fault("inertial-incomplete", f"<inertial> has no <{tag}>", f"add <{tag}>", element.line)
+            reader.fault(Rule.INERTIAL_INCOMPLETE, f"<inertial> has no <{tag}>", f"add <{tag}>", element.line)
     moments = [reader.required(inertia, key) for key in INERTIA_KEYS] if inertia else [None]
     whole = tuple(value for value in moments if value is not None)
     return RawInertial(
@@ -286,25 +293,25 @@ def _read_shape(element: Element, reader: _Reader) -> RawShape:
     if body is None:
         if geometry is None or not geometry.children:
             fix = "add <geometry> with one box, cylinder, sphere or mesh"
-            reader.fault("geometry-missing", f"<{use}> has no geometry", fix, element.line)
+            reader.fault(Rule.GEOMETRY_MISSING, f"<{use}> has no geometry", fix, element.line)
         return RawShape(element.line, use, origin, None)
     try:
         shape = ShapeType(body.tag)
     except ValueError:
         fix = "use box, cylinder, sphere, capsule or mesh"
         reader.fault(
-            "geometry-unknown", f"<{use}> has the unknown geometry <{shorten(body.tag)}>", fix, body.line
+            Rule.GEOMETRY_UNKNOWN, f"<{use}> has the unknown geometry <{shorten(body.tag)}>", fix, body.line
         )
         return RawShape(body.line, use, origin, None)
     if shape is ShapeType.MESH:
         filename = body.get("filename")
         if not filename:
-            reader.fault("attribute-missing", "<mesh> has no filename", 'add filename="…"', body.line)
+            reader.fault(Rule.ATTRIBUTE_MISSING, "<mesh> has no filename", 'add filename="…"', body.line)
         scale = reader.vector(body, "scale", (1.0, 1.0, 1.0))
         return RawShape(body.line, use, origin, shape, scale, filename or None)
     if shape is ShapeType.BOX:
         if "size" not in body.attributes:
-            reader.fault("attribute-missing", "<box> has no size", 'add size="x y z"', body.line)
+            reader.fault(Rule.ATTRIBUTE_MISSING, "<box> has no size", 'add size="x y z"', body.line)
             return RawShape(body.line, use, origin, shape)
         return RawShape(body.line, use, origin, shape, reader.numbers(body, "size", 3))
     keys = ("radius",) if shape is ShapeType.SPHERE else ("radius", "length")
@@ -321,7 +328,7 @@ def _read_joint(element: Element, index: int, findings: list[Finding]) -> RawJoi
     if joint_type is None and "${" not in (written or ""):
         found = f"the type {shorten(written)!r}" if written else "no type"
         fix = "use one of " + ", ".join(known.value for known in JointType)
-        reader.fault("joint-type", f"has {found}", fix, element.line)
+        reader.fault(Rule.JOINT_TYPE, f"has {found}", fix, element.line)
     limit, mimic, dynamics = element.first("limit"), element.first("mimic"), element.first("dynamics")
     # Nothing of a fixed joint's axis is ever used, so nothing is asked of it.
     axis = element.first("axis") if joint_type is not JointType.FIXED else None
@@ -344,7 +351,7 @@ def _linked(joint: Element, tag: str, reader: _Reader) -> str | None:
     element = joint.first(tag)
     name = element.get("link") if element else None
     if not name:
-        reader.fault("joint-unlinked", f"names no {tag} link", f'add <{tag} link="…"/>', joint.line)
+        reader.fault(Rule.JOINT_UNLINKED, f"names no {tag} link", f'add <{tag} link="…"/>', joint.line)
     return name or None
 
 
@@ -360,7 +367,7 @@ def _read_limit(element: Element, reader: _Reader) -> RawLimit:
 def _read_mimic(element: Element, reader: _Reader) -> RawMimic:
     joint = element.get("joint") or None
     if joint is None:
-        reader.fault("attribute-missing", "<mimic> has no joint", 'add joint="…"', element.line)
+        reader.fault(Rule.ATTRIBUTE_MISSING, "<mimic> has no joint", 'add joint="…"', element.line)
     return RawMimic(
         element.line, joint, reader.number(element, "multiplier", 1.0), reader.number(element, "offset", 0.0)
     )

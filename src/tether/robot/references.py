@@ -1,4 +1,4 @@
-"""Rules on what a description points at: xacro that was never expanded, mesh files, names in extensions."""
+"""Rules on what a description points at: xacro that was never expanded, mesh files; and on shapes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from tether.robot.description import XACRO_PREFIX
 from tether.robot.extents import F64
-from tether.robot.findings import Finding, Kind, error, warning
+from tether.robot.findings import Finding, Kind, Rule, error, warning
 from tether.robot.meshes import read_mesh
 from tether.robot.raw import RawRobot, ShapeType, shorten
 from tether.robot.resources import ResourceFinder
@@ -27,7 +27,7 @@ def unexpanded_xacro(root: Element) -> Iterator[Finding]:
         if element.tag.startswith(XACRO_PREFIX):
             name = element.get("name") or element.get("filename") or element.get("value")
             message = f"<{element.tag}{f' {shorten(name)!r}' if name else ''}> was not expanded"
-            yield error("xacro-unexpanded", kind, owner, message, "run xacro on it first", element.line)
+            yield error(Rule.XACRO_UNEXPANDED, kind, owner, message, "run xacro on it first", element.line)
             continue
         texts = [*element.attributes.values(), element.text]
         left = list(
@@ -36,7 +36,7 @@ def unexpanded_xacro(root: Element) -> Iterator[Finding]:
         left += [name for name in element.attributes if name.startswith(XACRO_PREFIX)]
         if left:
             message = f"{', '.join(left)} in <{element.tag}> was not evaluated"
-            yield error("xacro-unexpanded", kind, owner, message, "run xacro on it first", element.line)
+            yield error(Rule.XACRO_UNEXPANDED, kind, owner, message, "run xacro on it first", element.line)
 
 
 def _with_owner(root: Element) -> Iterator[tuple[Element, Kind, str]]:
@@ -63,7 +63,7 @@ def meshes(robot: RawRobot, finder: ResourceFinder) -> tuple[list[Finding], dict
     """
     findings: list[Finding] = []
     corners: dict[str, F64] = {}
-    answers: dict[str, tuple[str, str, str] | None] = {}
+    answers: dict[str, tuple[Rule, str, str] | None] = {}
     for link in robot.links:
         uses = Counter(
             shape.filename
@@ -82,15 +82,15 @@ def meshes(robot: RawRobot, finder: ResourceFinder) -> tuple[list[Finding], dict
     return findings, corners
 
 
-def _look(filename: str, finder: ResourceFinder, corners: dict[str, F64]) -> tuple[str, str, str] | None:
+def _look(filename: str, finder: ResourceFinder, corners: dict[str, F64]) -> tuple[Rule, str, str] | None:
     resolution = finder.resolve(filename)
     if resolution.path is None:
-        rule = "mesh-case" if "letter case" in resolution.why else "mesh-missing"
+        rule = Rule.MESH_CASE if resolution.case_differs else Rule.MESH_MISSING
         fix = "put the file there or mend the path; relative paths start at the description"
         return rule, f"mesh {filename!r}: {resolution.why}", fix
     mesh = read_mesh(resolution.path)
     if mesh.complaint is not None:
-        return "mesh-unreadable", f"mesh {filename!r} {mesh.complaint}", "export the mesh again"
+        return Rule.MESH_UNREADABLE, f"mesh {filename!r} {mesh.complaint}", "export the mesh again"
     if mesh.corners is not None:
         corners[filename] = mesh.corners
     return None
@@ -109,7 +109,7 @@ def mesh_sizes(robot: RawRobot, corners: dict[str, F64]) -> Iterator[Finding]:
             if size > _MESH_MAX_M:
                 message = f"mesh {shape.filename!r} is {size:.3g} m large"
                 fix = 'add scale="0.001 0.001 0.001" if it is in millimetres'
-                yield warning("mesh-size", Kind.LINK, link.name, message, fix, shape.line)
+                yield warning(Rule.MESH_SIZE, Kind.LINK, link.name, message, fix, shape.line)
 
 
 def shape_sizes(robot: RawRobot) -> Iterator[Finding]:
@@ -127,42 +127,8 @@ def shape_sizes(robot: RawRobot) -> Iterator[Finding]:
                 written = " ".join(f"{value:g}" for value in shape.numbers)
                 message = f"<{shape.use}> {shape.type.value} of size {written}"
                 yield error(
-                    "geometry-size", Kind.LINK, link.name, message, "write sizes above 0, m", shape.line
+                    Rule.GEOMETRY_SIZE, Kind.LINK, link.name, message, "write sizes above 0, m", shape.line
                 )
-
-
-def unknown_references(root: Element, robot: RawRobot) -> Iterator[Finding]:
-    """Find transmissions, ros2_control joints and gazebo tags that name no link or joint of the file."""
-    joints = {joint.name for joint in robot.joints}
-    everything = joints | {link.name for link in robot.links}
-    for element in root.children:
-        if element.tag in ("transmission", "ros2_control"):
-            for inner in element.walk():
-                name = inner.get("name")
-                if inner.tag == "joint" and name and name not in joints and not _EXPRESSION.search(name):
-                    message = f"<{element.tag}> names the joint {name!r}, which does not exist"
-                    fix = "name a joint of this file"
-                    yield error("reference-unknown", Kind.JOINT, name, message, fix, inner.line)
-        elif element.tag == "gazebo":
-            name = element.get("reference")
-            if name and name not in everything and not _EXPRESSION.search(name):
-                message = "<gazebo reference> names no link or joint of this file"
-                fix = "name a link or joint of this file"
-                yield warning("reference-unknown", Kind.ROBOT, name, message, fix, element.line)
-
-
-def duplicate_materials(root: Element) -> Iterator[Finding]:
-    """Find materials defined twice at the top level; urdfdom refuses the file."""
-    seen: set[str] = set()
-    for element in root.all("material"):
-        name = element.get("name")
-        if name in seen:
-            message, fix = f"material {name!r} is defined twice", "remove one"
-            yield error(
-                "material-duplicate", Kind.ROBOT, root.get("name") or "robot", message, fix, element.line
-            )
-        elif name:
-            seen.add(name)
 
 
 RULES = (shape_sizes,)

@@ -6,7 +6,7 @@ import json
 import textwrap
 
 from tether.robot.check import Report, Status
-from tether.robot.findings import Finding, Severity
+from tether.robot.findings import Finding, Rule, Severity
 
 _WIDTH = 118
 _SUBJECT_MAX = 44
@@ -15,13 +15,13 @@ _SUBJECT_MAX = 44
 def as_table(report: Report) -> str:
     """Return the report as text: findings by rule, errors first, each with link or joint and line."""
     lines = [f"{report.path}: {_headline(report)}"]
-    groups: dict[tuple[Severity, str], list[Finding]] = {}
+    groups: dict[tuple[Severity, Rule], list[Finding]] = {}
     for finding in report.findings:
         groups.setdefault((finding.severity, finding.rule), []).append(finding)
     width = min(max((len(finding.subject) for finding in report.findings), default=0), _SUBJECT_MAX)
     for (severity, rule), findings in groups.items():
         fixes = {finding.fix for finding in findings}
-        lines += ["", f"{severity.value} {rule} ({len(findings)})"]
+        lines += ["", f"{severity.value} {rule.value} ({len(findings)})"]
         for finding in findings:
             lines += _rows(finding, width)
             if len(fixes) > 1:
@@ -79,7 +79,7 @@ def as_json(report: Report, version: str) -> str:
         "warnings": report.warnings,
         "findings": [
             {
-                "rule": finding.rule,
+                "rule": finding.rule.value,
                 "severity": finding.severity.value,
                 "kind": finding.kind.value,
                 "subject": finding.subject,

@@ -19,6 +19,7 @@ class Resolution:
 
     path: Path | None
     why: str = ""
+    case_differs: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,9 @@ def _existing(path: Path, uri: str) -> Resolution:
     except (OSError, ValueError) as failure:
         return Resolution(None, f"cannot be looked up: {failure}")
     if other is not None:
-        return Resolution(None, f"no such file, but {other!r} is there: letter case differs")
+        return Resolution(
+            None, f"no such file, but {other!r} is there: letter case differs", case_differs=True
+        )
     return Resolution(None, "no such file")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 
-from tether.robot.findings import Finding, Kind, error
+from tether.robot.findings import Finding, Kind, Rule, error
 from tether.robot.raw import RawRobot
 
 
@@ -16,19 +16,21 @@ def duplicate_names(robot: RawRobot) -> Iterator[Finding]:
         for thing in things:
             if thing.name in seen and thing.name:
                 message = f"another {kind.value} of this name stands on line {seen[thing.name]}"
-                yield error("name-duplicate", kind, thing.name, message, "rename one of the two", thing.line)
+                yield error(
+                    Rule.NAME_DUPLICATE, kind, thing.name, message, "rename one of the two", thing.line
+                )
             seen.setdefault(thing.name, thing.line)
 
 
 def missing_names(robot: RawRobot) -> Iterator[Finding]:
     """Find a robot, links or joints without a name."""
     if not robot.name:
-        yield error("name-missing", Kind.ROBOT, "robot", "<robot> has no name", 'add name="…"', 1)
+        yield error(Rule.NAME_MISSING, Kind.ROBOT, "robot", "<robot> has no name", 'add name="…"', 1)
     for kind, things in robot.named():
         for index, thing in enumerate(things):
             if not thing.name:
                 subject, message = f"({kind.value} {index + 1})", f"<{kind.value}> has no name"
-                yield error("name-missing", kind, subject, message, 'add name="…"', thing.line)
+                yield error(Rule.NAME_MISSING, kind, subject, message, 'add name="…"', thing.line)
 
 
 def missing_links(robot: RawRobot) -> Iterator[Finding]:
@@ -40,7 +42,7 @@ def missing_links(robot: RawRobot) -> Iterator[Finding]:
                 near = next((link for link in known if link.lower() == name.lower()), None)
                 fix = f"write {near!r}" if near else "add the link or mend the name"
                 yield error(
-                    "link-missing",
+                    Rule.LINK_MISSING,
                     Kind.JOINT,
                     joint.name,
                     f"its {role} link {name!r} does not exist",
@@ -60,7 +62,7 @@ def several_parents(robot: RawRobot) -> Iterator[Finding]:
         if len(joints) > 1:
             message = f"is the child of {len(joints)} joints: {', '.join(joints)}"
             fix = "keep one; URDF cannot close a loop"
-            yield error("link-parents", Kind.LINK, link.name, message, fix, link.line)
+            yield error(Rule.LINK_PARENTS, Kind.LINK, link.name, message, fix, link.line)
 
 
 def cycles(robot: RawRobot) -> Iterator[Finding]:
@@ -79,7 +81,7 @@ def cycles(robot: RawRobot) -> Iterator[Finding]:
             first = min(ring, key=[other.name for other in robot.links].index)
             message = f"is its own ancestor: {' ← '.join([*ring, ring[0]])}"
             line = next(other.line for other in robot.links if other.name == first)
-            yield error("link-cycle", Kind.LINK, first, message, "break the ring of joints", line)
+            yield error(Rule.LINK_CYCLE, Kind.LINK, first, message, "break the ring of joints", line)
 
 
 def roots(robot: RawRobot) -> Iterator[Finding]:
@@ -89,7 +91,7 @@ def roots(robot: RawRobot) -> Iterator[Finding]:
     """
     if not robot.links:
         yield error(
-            "robot-empty", Kind.ROBOT, robot.name or "robot", "holds no link", "add at least one <link>", 1
+            Rule.ROBOT_EMPTY, Kind.ROBOT, robot.name or "robot", "holds no link", "add at least one <link>", 1
         )
         return
     parent_of = _parents(robot)
@@ -105,7 +107,7 @@ def roots(robot: RawRobot) -> Iterator[Finding]:
             continue
         alone = below[top] == 1
         carries = "no joint names it" if alone else f"it and the {below[top] - 1} below it hang nowhere"
-        rule = "link-unconnected" if alone else "root-several"
+        rule = Rule.LINK_UNCONNECTED if alone else Rule.ROOT_SEVERAL
         fix = f"connect it by a joint to the tree of {main!r}" + (" or remove it" if alone else "")
         yield error(rule, Kind.LINK, top, f"is a second root beside {main!r}: {carries}", fix, lines[top])
 

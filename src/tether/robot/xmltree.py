@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from xml.parsers import expat
 
+from tether.robot.findings import Rule
+
 MAX_BYTES = 32 * 1024 * 1024
 """Files above this are refused. The largest descriptions in common use, meshes apart, are below 1 MiB."""
 
@@ -24,6 +26,8 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _BARE_UTF16 = ((b"<\x00", "utf-16-le"), (b"\x00<", "utf-16-be"))
+_WIDE = ("utf-16", "utf16", "utf-32", "utf32", "ucs-2", "ucs-4", "iso-10646")
+_NARROW = ("utf-8", "utf8", "ascii", "us-ascii")
 _DECLARATION = re.compile(r"^\s*<\?xml\b[^>]*\?>")
 _DECLARED_ENCODING = re.compile(rb"^\s*<\?xml\b[^>]*?\bencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"']")
 _CONTROL_BYTES = bytes(set(range(32)) - {9, 10, 12, 13})
@@ -32,7 +36,7 @@ _CONTROL_BYTES = bytes(set(range(32)) - {9, 10, 12, 13})
 class UnreadableError(Exception):
     """A file that holds no robot description that could be read. rule: identifier of the reason."""
 
-    def __init__(self, rule: str, message: str, fix: str, line: int | None = None) -> None:
+    def __init__(self, rule: Rule, message: str, fix: str, line: int | None = None) -> None:
         super().__init__(message)
         self.rule = rule
         self.fix = fix
@@ -74,13 +78,11 @@ class Element:
 
 @dataclass(frozen=True)
 class XmlText:
-    """Decoded text of a file. encoding: what it was read with. complaint: what is wrong with the encoding, or
-    None.
-    """
+    """Decoded text of a file. complaint: what its encoding lacks, or None; minor: most readers cope."""
 
     text: str
-    encoding: str
     complaint: str | None = None
+    minor: bool = False
 
 
 def read_xml_text(path: Path) -> XmlText:
@@ -94,26 +96,26 @@ def read_xml_text(path: Path) -> XmlText:
         size = path.stat().st_size
         if path.is_dir():
             raise UnreadableError(
-                "file-missing", "is a folder, not a file", "name the .urdf or .xacro file itself"
+                Rule.FILE_MISSING, "is a folder, not a file", "name the .urdf or .xacro file itself"
             )
         if not path.is_file():
             raise UnreadableError(
-                "file-unreadable", "is a device or a pipe, not a file", "name a regular file"
+                Rule.FILE_UNREADABLE, "is a device or a pipe, not a file", "name a regular file"
             )
         if size > MAX_BYTES:
             limit = f"{MAX_BYTES // 2**20} MiB"
             raise UnreadableError(
-                "file-too-large",
+                Rule.FILE_TOO_LARGE,
                 f"{size} bytes, more than {limit}",
                 "keep meshes and textures out of the description",
             )
         data = path.read_bytes()
     except FileNotFoundError:
-        raise UnreadableError("file-missing", "there is no such file", "check the path") from None
+        raise UnreadableError(Rule.FILE_MISSING, "there is no such file", "check the path") from None
     except (OSError, ValueError) as failure:
         reason = getattr(failure, "strerror", None) or str(failure)
         raise UnreadableError(
-            "file-unreadable", f"cannot be read: {reason}", "check path and permissions"
+            Rule.FILE_UNREADABLE, f"cannot be read: {reason}", "check path and permissions"
         ) from None
     return decode_xml(data)
 
@@ -121,33 +123,37 @@ def read_xml_text(path: Path) -> XmlText:
 def decode_xml(data: bytes) -> XmlText:
     """Decode XML bytes by byte-order mark, then declared encoding, then UTF-8; see `read_xml_text`."""
     if not data.strip(b"\x00 \t\r\n"):
-        raise UnreadableError("file-empty", "the file is empty", "write or generate the description again")
-    encoding = next((name for mark, name in _BOMS + _BARE_UTF16 if data.startswith(mark)), None)
-    if encoding is None:
-        if data.translate(None, _CONTROL_BYTES) != data:
-            raise UnreadableError(
-                "file-binary", _binary_message(data), "name the XML text of the description"
-            )
-        declared = _DECLARED_ENCODING.match(data[:1024])
-        encoding = declared.group(1).decode("ascii").lower() if declared else "utf-8"
-    complaint = None
+        raise UnreadableError(Rule.FILE_EMPTY, "the file is empty", "write or generate the description again")
+    marked = next((name for mark, name in _BOMS + _BARE_UTF16 if data.startswith(mark)), None)
+    if marked is None and data.translate(None, _CONTROL_BYTES) != data:
+        fix = "name the XML text of the description"
+        raise UnreadableError(Rule.FILE_BINARY, _binary_message(data), fix)
+    declared = _DECLARED_ENCODING.match(data[:1024])
+    encoding = marked or (declared.group(1).decode("ascii").lower() if declared else "utf-8")
+    if marked is None and encoding.startswith(_WIDE):
+        # Its declaration was read byte by byte, so wide it is not.
+        return _with_complaint(data, "utf-8", f"declares the encoding {encoding!r}, which it does not have")
     try:
-        text = data.decode(encoding)
+        text = data.decode(encoding).lstrip("\ufeff")
     except LookupError:
-        text, complaint = data.decode("latin-1"), f"declares the encoding {encoding!r}, which does not exist"
-        encoding = "latin-1"
+        return _with_complaint(data, "latin-1", f"declares the encoding {encoding!r}, which does not exist")
     except (UnicodeError, ValueError) as failure:
         at = getattr(failure, "start", 0)
         line = data.count(b"\n", 0, at) + 1
         complaint = f"byte {data[at : at + 1].hex()} on line {line} is not valid {encoding}"
-        text, encoding = data.decode("latin-1"), "latin-1"
-    if (complaint is None and encoding.startswith(("utf-16", "utf-32"))) or (
-        complaint is None
-        and not encoding.startswith(("utf-8", "utf8", "ascii", "us-ascii"))
-        and not data.isascii()
-    ):
-        complaint = f"is encoded in {encoding}"
-    return XmlText(text.lstrip("\ufeff"), encoding, complaint)
+        return _with_complaint(data, "latin-1", complaint)
+    if encoding.startswith(_WIDE):
+        return XmlText(text, f"is encoded in {encoding}")
+    if not encoding.startswith(_NARROW) and not data.isascii():
+        return XmlText(text, f"is encoded in {encoding}", minor=True)
+    return XmlText(text)
+
+
+def _with_complaint(data: bytes, encoding: str, complaint: str) -> XmlText:
+    try:
+        return XmlText(data.decode(encoding), complaint)
+    except UnicodeError:
+        return XmlText(data.decode("latin-1"), complaint)
 
 
 def _binary_message(data: bytes) -> str:
@@ -178,13 +184,13 @@ class _TreeBuilder:
             self._parser.Parse(text.encode("utf-8", "surrogatepass"), True)
         except expat.ExpatError as failure:
             raise UnreadableError(
-                "xml-malformed",
+                Rule.XML_MALFORMED,
                 f"not well-formed XML: {expat.ErrorString(failure.code)} at column {failure.offset + 1}",
                 "mend the XML there; what follows could not be checked",
                 failure.lineno,
             ) from None
         if self.root is None:  # expat reports this itself; the check keeps the type honest
-            raise UnreadableError("xml-malformed", "the file holds no element", "write a <robot> element")
+            raise UnreadableError(Rule.XML_MALFORMED, "the file holds no element", "write a <robot> element")
         return self.root
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
@@ -203,7 +209,7 @@ class _TreeBuilder:
 
     def _entity(self, name: str, *_: object) -> None:
         raise UnreadableError(
-            "xml-entity",
+            Rule.XML_ENTITY,
             f"declares the entity {name!r}; entities are refused (they can grow without bound or read files)",
             "write the value out, or use a xacro property",
             self._parser.CurrentLineNumber,

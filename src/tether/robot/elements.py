@@ -1,0 +1,78 @@
+"""Rules on elements that the model does not hold: version, materials, dynamics, safety, transmissions,
+extensions.
+
+What urdfdom 4 refuses is an error. A material that is named but defined nowhere is no fault: readers pick a
+colour.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tether.robot.findings import Finding, Kind, Rule, error, warning
+from tether.robot.raw import RawRobot, shorten
+from tether.robot.xmltree import Element
+
+_VERSIONS = ("1.0", "1.1", "1.2")
+_EXPRESSION = re.compile(r"\$[({]")
+
+
+def version(root: Element) -> Iterator[Finding]:
+    """Find a version of URDF that urdfdom does not read."""
+    written = root.get("version")
+    if written is not None and written not in _VERSIONS:
+        message = f'version="{shorten(written)}"; readers know {", ".join(_VERSIONS)}'
+        fix = 'write version="1.0" or leave it out'
+        yield error(Rule.URDF_VERSION, Kind.ROBOT, root.get("name") or "robot", message, fix, root.line)
+
+
+def duplicate_materials(root: Element) -> Iterator[Finding]:
+    """Find materials defined twice at the top level."""
+    seen: set[str] = set()
+    for element in root.all("material"):
+        name = element.get("name")
+        if name in seen:
+            message, fix = f"material {name!r} is defined twice", "remove one"
+            yield error(
+                Rule.MATERIAL_DUPLICATE, Kind.ROBOT, root.get("name") or "robot", message, fix, element.line
+            )
+        elif name:
+            seen.add(name)
+
+
+def dynamics_and_safety(root: Element) -> Iterator[Finding]:
+    """Find <dynamics> that says nothing, and <safety_controller> without k_velocity."""
+    for joint in root.all("joint"):
+        name = joint.get("name") or "(joint without a name)"
+        dynamics, safety = joint.first("dynamics"), joint.first("safety_controller")
+        if dynamics is not None and not {"damping", "friction"} & set(dynamics.attributes):
+            message, fix = "<dynamics> with neither damping nor friction", "add one or remove it"
+            yield error(Rule.DYNAMICS_EMPTY, Kind.JOINT, name, message, fix, dynamics.line)
+        if safety is not None and "k_velocity" not in safety.attributes:
+            message, fix = "<safety_controller> without k_velocity", "add k_velocity or remove it"
+            yield error(Rule.SAFETY_INCOMPLETE, Kind.JOINT, name, message, fix, safety.line)
+
+
+def unknown_references(root: Element, robot: RawRobot) -> Iterator[Finding]:
+    """Find transmissions, ros2_control joints and gazebo tags that name no link or joint of the file."""
+    joints = {joint.name for joint in robot.joints}
+    everything = joints | {link.name for link in robot.links}
+    for element in root.children:
+        if element.tag in ("transmission", "ros2_control"):
+            grade = error if element.tag == "ros2_control" else warning
+            for inner in element.walk():
+                name = inner.get("name")
+                if inner.tag == "joint" and name and name not in joints and not _EXPRESSION.search(name):
+                    message = f"<{element.tag}> names the joint {name!r}, which does not exist"
+                    fix = "name a joint of this file"
+                    yield grade(Rule.REFERENCE_UNKNOWN, Kind.JOINT, name, message, fix, inner.line)
+        elif element.tag == "gazebo":
+            name = element.get("reference")
+            if name and name not in everything and not _EXPRESSION.search(name):
+                message = "<gazebo reference> names no link or joint of this file"
+                fix = "name a link or joint of this file"
+                yield warning(Rule.REFERENCE_UNKNOWN, Kind.ROBOT, name, message, fix, element.line)
+
+
+RULES = (version, duplicate_materials, dynamics_and_safety)

@@ -26,7 +26,8 @@ def test_everything_as_it_was_at_a_time() -> None:
     view = robot().as_of(65 * MS)
     assert view.streams["imu"].value == pytest.approx(6.5)
     assert view.streams["camera"].value == "picture 2"
-    assert view.missing == () and view.skew_ns == 0
+    assert view.missing == () and view.staleness_ns == {"imu": 0, "camera": 5 * MS}
+    assert view.skew_ns == 5 * MS
 
 
 def test_staleness_and_skew_beyond_the_newest_samples() -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tether import config
 from tether.align import (
+    IMU,
     AsOf,
     BufferConfig,
     Duplicates,
@@ -18,11 +19,11 @@ from tether.align import (
     Quality,
     StreamBuffer,
     by_field,
-    hold,
     linear,
-    nearest,
+    planar_pose,
     rotation,
 )
+from tether.contracts import ImuSample, SampleRef, Stream
 from tether.errors import InvalidInputError
 from tether.rotations import angle_between, rotvec_to_quat
 
@@ -37,7 +38,7 @@ def line(stamps: list[int], slope: float = 2.0, **settings: object) -> StreamBuf
 
 def test_value_at_a_stamp_is_the_sample_itself() -> None:
     value = object()
-    buffer: StreamBuffer[object] = StreamBuffer(interpolate=hold)
+    buffer: StreamBuffer[object] = StreamBuffer()
     buffer.insert(10, 15, value)
     view = buffer.as_of(10)
     assert view.value is value and view.quality is Quality.EXACT and view.staleness_ns == 0
@@ -192,8 +193,37 @@ def test_record_is_interpolated_field_by_field_and_the_rest_held() -> None:
         by_field(State, {"speed": linear})
 
 
-def test_nearest_takes_the_earlier_one_half_way() -> None:
-    assert [nearest("a", "b", s) for s in (0.2, 0.5, 0.500001)] == ["a", "a", "b"]
+def test_yaw_is_interpolated_the_short_way_across_pi() -> None:
+    made = planar_pose(np.array([0.0, 1.0, 3.0]), np.array([2.0, 1.0, -3.0]), 0.5)
+    np.testing.assert_allclose(made, [1.0, 1.0, np.pi], atol=1e-12)
+
+
+def imu(stamp: int, rate: float, orientation: object = None) -> ImuSample:
+    ref = SampleRef(Stream.IMU, stamp, stamp)
+    return ImuSample(ref, np.full(3, rate), np.full(3, -rate), orientation)  # type: ignore[arg-type]
+
+
+def test_imu_samples_are_interpolated_whole() -> None:
+    buffer: StreamBuffer[ImuSample] = StreamBuffer(interpolate=IMU)
+    buffer.insert(0, 3, imu(0, 1.0, rotvec_to_quat([0.2, 0.0, 0.0])))
+    buffer.insert(10, 13, imu(10, 2.0, rotvec_to_quat([0.4, 0.0, 0.0])))
+    found = buffer.as_of(5).value
+    assert found is not None and found.orientation_xyzw is not None
+    np.testing.assert_allclose(found.angular_velocity_rad_s, 1.5)
+    np.testing.assert_allclose(found.linear_acceleration_m_s2, -1.5)
+    assert float(angle_between(found.orientation_xyzw, rotvec_to_quat([0.3, 0.0, 0.0]))) < 1e-9
+
+
+def test_imu_sample_without_orientation_gives_none_between() -> None:
+    assert IMU(imu(0, 1.0, rotvec_to_quat([0.2, 0.0, 0.0])), imu(10, 2.0), 0.5).orientation_xyzw is None
+
+
+def test_value_of_a_stream_that_is_not_interpolated_grows_stale_until_the_next() -> None:
+    buffer: StreamBuffer[str] = StreamBuffer()
+    buffer.insert(10, 10, "a")
+    buffer.insert(20, 20, "b")
+    view = buffer.as_of(17)
+    assert (view.value, view.quality, view.staleness_ns) == ("a", Quality.HELD, 7)
 
 
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(0.0, 1.0))

@@ -91,7 +91,7 @@ def test_future_stamp_is_refused_and_leaves_no_trace() -> None:
 def test_one_stamp_slightly_ahead_does_not_turn_the_next_ones_into_backward_ones() -> None:
     admission = StampAdmission()
     last = steady_stream(admission)
-    assert admission.admit(last + 50 * MS, last + 5 * MS).accepted
+    assert admission.admit(last + 90 * MS, last + 5 * MS).accepted
     for i in range(1, 5):
         assert admission.admit(last + i * 10 * MS, last + i * 10 * MS).accepted
 
@@ -192,7 +192,7 @@ def test_no_bound_can_be_switched_off_by_zero(name: str) -> None:
         config.parse({name: 0}, AdmissionConfig, "test")
 
 
-stamps = st.lists(st.tuples(st.integers(-3000, 3000), st.integers(-400, 60)), min_size=1, max_size=80)
+stamps = st.lists(st.tuples(st.integers(-3000, 3000), st.integers(-400, 120)), min_size=1, max_size=80)
 
 
 @given(stamps)
@@ -209,7 +209,7 @@ def test_accepted_stamps_are_unique_fresh_and_within_the_window_between_jumps(
             accepted.clear()
         if verdict.accepted:
             assert stamp not in accepted
-            assert -50 * MS <= now - stamp <= S
+            assert -100 * MS <= now - stamp <= S
             assert not accepted or stamp >= max(accepted) - 200 * MS
             assert verdict.reordered == bool(accepted and stamp < max(accepted))
             accepted.append(stamp)

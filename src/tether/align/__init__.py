@@ -11,10 +11,13 @@ from tether.align.buffer import (
     Quality,
     StreamBuffer,
 )
-from tether.align.interpolate import Interpolator, by_field, hold, linear, nearest, rotation
+from tether.align.interpolate import IMU, JOINTS, TRUTH, Interpolator, by_field, linear, planar_pose, rotation
 from tether.align.matcher import ApproximateMatcher
 
 __all__ = [
+    "IMU",
+    "JOINTS",
+    "TRUTH",
     "AlignedBuffer",
     "ApproximateMatcher",
     "Arrived",
@@ -30,8 +33,7 @@ __all__ = [
     "StreamBuffer",
     "StreamSpec",
     "by_field",
-    "hold",
     "linear",
-    "nearest",
+    "planar_pose",
     "rotation",
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tether.align.buffer import AsOf, BufferConfig, BufferStats, Entry, Inserted, Quality, StreamBuffer
-from tether.align.interpolate import Interpolator, hold
+from tether.align.interpolate import Interpolator
 from tether.errors import Fault, InvalidInputError
 
 
@@ -16,7 +16,7 @@ class StreamSpec:
     """How one stream is kept and interpolated."""
 
     config: BufferConfig = field(default_factory=BufferConfig)
-    interpolate: Interpolator[Any] = hold
+    interpolate: Interpolator[Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

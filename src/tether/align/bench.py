@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import importlib
 import importlib.util
 import os
 from collections.abc import Callable
@@ -132,8 +131,11 @@ def match_ours(work: list[tuple[int, _Message]]) -> Sets:
 
 def theirs(module: ModuleType, work: list[tuple[int, _Message]]) -> Callable[[], Sets]:
     """The same through message_filters; stamps are builtin_interfaces/Time, as DDS hands them over."""
-    time_type = importlib.import_module("builtin_interfaces.msg").Time
-    stamped = [(stream, _Message(_Header(time_type(**vars(m.header.stamp))), m.number)) for stream, m in work]
+    stamped = []
+    for stream, message in work:
+        stamp = message.header.stamp
+        time = module.Time(seconds=stamp.sec, nanoseconds=stamp.nanosec).to_msg()
+        stamped.append((stream, _Message(_Header(time), message.number)))
 
     def run() -> Sets:
         inputs = [module.SimpleFilter() for _ in range(STREAMS)]

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, TypeVar
 
-from tether.align.interpolate import Interpolator, hold
+from tether.align.interpolate import Interpolator
 from tether.config import bounded
 from tether.errors import Fault, InvalidInputError
 
@@ -52,7 +52,7 @@ class Quality(str, Enum):
     """A sample bears this very stamp."""
     INTERPOLATED = "interpolated"
     HELD = "held"
-    """No sample after it: the newest one, as it was. Never extrapolated."""
+    """The sample before it, as it was: none came after it, or the stream is not interpolated."""
     GAP = "gap"
     """Samples on both sides, but farther apart than `max_gap_ns`: the one before, as it was."""
     MISSING = "missing"
@@ -121,9 +121,12 @@ class StreamBuffer(Generic[T]):
     """Bounded buffer of one stream. Insertion is O(1) in order and O(n) out of order; `as_of` is O(log n).
 
     Full, it gives up its oldest sample by stamp. Times are integer nanoseconds of one clock.
+    interpolate: None where a value stands until the next one comes (pictures, modes, ids).
     """
 
-    def __init__(self, config: BufferConfig | None = None, interpolate: Interpolator[T] = hold) -> None:
+    def __init__(
+        self, config: BufferConfig | None = None, interpolate: Interpolator[T] | None = None
+    ) -> None:
         self.config = config or BufferConfig()
         self._interpolate = interpolate
         self._stamps: list[int] = []
@@ -174,13 +177,14 @@ class StreamBuffer(Generic[T]):
         if before.stamp_ns == t_ns:
             return AsOf(t_ns, before.value, Quality.EXACT, t_ns, t_ns, 0)
         after = self._first_arrived(at, known_by_ns)
-        if after is None or after.stamp_ns - before.stamp_ns > self.config.max_gap_ns:
-            quality = Quality.HELD if after is None else Quality.GAP
-            stamp = before.stamp_ns
-            return AsOf(t_ns, before.value, quality, stamp, stamp, t_ns - stamp)
-        share = (t_ns - before.stamp_ns) / (after.stamp_ns - before.stamp_ns)
+        stamp = before.stamp_ns
+        if after is None or self._interpolate is None:
+            return AsOf(t_ns, before.value, Quality.HELD, stamp, stamp, t_ns - stamp)
+        if after.stamp_ns - stamp > self.config.max_gap_ns:
+            return AsOf(t_ns, before.value, Quality.GAP, stamp, stamp, t_ns - stamp)
+        share = (t_ns - stamp) / (after.stamp_ns - stamp)
         value = self._interpolate(before.value, after.value, share)
-        return AsOf(t_ns, value, Quality.INTERPOLATED, before.stamp_ns, after.stamp_ns, 0)
+        return AsOf(t_ns, value, Quality.INTERPOLATED, stamp, after.stamp_ns, 0)
 
     def arrived_by(self, t_ns: int, newest: int = 1) -> tuple[Entry[T], ...]:
         """Of the samples arrived by `t_ns` the `newest` ones by stamp, oldest first; fewer if fewer came."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any, Protocol, TypeVar
 
+from tether.contracts import ImuSample, JointSample, TruthSample
 from tether.rotations import slerp
 
 T = TypeVar("T")
@@ -18,16 +20,6 @@ class Interpolator(Protocol[T]):
         """Must not change its arguments."""
 
 
-def hold(before: T, after: T, share: float) -> T:
-    """The value before, for what jumps: a mode, an id, a picture."""
-    return before
-
-
-def nearest(before: T, after: T, share: float) -> T:
-    """The nearer of the two, the earlier one where both are as near."""
-    return before if share <= 0.5 else after
-
-
 def linear(before: Any, after: Any, share: float) -> Any:
     """Straight line between numbers or arrays; meets both ends exactly."""
     return before * (1.0 - share) + after * share
@@ -38,6 +30,13 @@ def rotation(before: Any, after: Any, share: float) -> Any:
     if before is None or after is None:
         return None
     return slerp(before, after, share)
+
+
+def planar_pose(before: Any, after: Any, share: float) -> Any:
+    """Straight line in x and y, the short way round in yaw; (3,) arrays x, y (m), yaw (rad)."""
+    step = after - before
+    step[2] = math.remainder(step[2], 2.0 * math.pi)
+    return before + step * share
 
 
 def by_field(kind: type[T], interpolators: Mapping[str, Interpolator[Any]]) -> Interpolator[T]:
@@ -57,3 +56,31 @@ def by_field(kind: type[T], interpolators: Mapping[str, Interpolator[Any]]) -> I
         return replace(before, **made)  # type: ignore[type-var]
 
     return interpolate
+
+
+IMU = by_field(
+    ImuSample,
+    {
+        "angular_velocity_rad_s": linear,
+        "linear_acceleration_m_s2": linear,
+        "orientation_xyzw": rotation,
+    },
+)
+"""Of ImuSample. `ref` stays that of the sample before."""
+
+JOINTS = by_field(JointSample, {"position": linear, "velocity": linear})
+"""Of JointSample, both in the same order of joints."""
+
+TRUTH = by_field(
+    TruthSample,
+    {
+        "p_base_cube": linear,
+        "v_base_cube": linear,
+        "p_world_base": planar_pose,
+        "base_twist": linear,
+        "joint_position": linear,
+        "joint_velocity": linear,
+        "cube_height_m": linear,
+    },
+)
+"""Of TruthSample. `held` and `ref` stay those of the sample before."""

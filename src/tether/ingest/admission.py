@@ -38,8 +38,8 @@ class AdmissionConfig:
         1,
         10 * _S,
         unit="ns",
-        default=50 * _MS,
-        doc="how far ahead of now a stamp may be (clock synchronisation error)",
+        default=100 * _MS,
+        doc="how far ahead of now a stamp may be: clocks apart, a /clock that lags under load",
     )
     max_age_ns: int = bounded(
         1, 60 * _S, unit="ns", default=_S, doc="samples older than this are absurdly late"

@@ -36,7 +36,8 @@ def add_parser(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
     from tether.eval.result import Setting, as_json, as_table
-    from tether.eval.runner import Journal, evaluate
+    from tether.eval.journal import Journal
+    from tether.eval.runner import evaluate
 
     a = arguments
     setting = Setting(a.policy, a.task, a.profile, a.graph, a.seed, a.truth_age_ms)
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     if a.json is not None:
         write_json(a.json, as_json(setting, results))
         if journal is not None:
-            Journal(journal, setting).remove()
+            Journal(journal, setting.key()).remove()
     if a.report is not None:
         from tether.eval.report import write_report
 

@@ -23,20 +23,26 @@ class Setting:
     seed: int
     truth_age_ms: float = 0.0
 
+    def key(self) -> dict[str, Any]:
+        """Everything that an episode's result depends on besides its seed."""
+        return {
+            "policy": self.policy,
+            "task": self.task,
+            "profile": self.profile,
+            "graph": self.graph,
+            "truth_age_ms": self.truth_age_ms,
+            "task_sha256": task(self.task).sha256,
+            "profile_sha256": profile(self.profile).sha256,
+            "skills_sha256": skills().sha256,
+        }
+
 
 def as_json(setting: Setting, results: Sequence[EpisodeResult]) -> dict[str, Any]:
     """See docs/results.md. Hashes of task, profile and skill table tell whether two results may be compared."""
     summary = asdict(summarise(results))
     return {
         **header("eval", setting.seed),
-        "policy": setting.policy,
-        "task": setting.task,
-        "profile": setting.profile,
-        "graph": setting.graph,
-        "truth_age_ms": setting.truth_age_ms,
-        "task_sha256": task(setting.task).sha256,
-        "profile_sha256": profile(setting.profile).sha256,
-        "skills_sha256": skills().sha256,
+        **setting.key(),
         **summary,
         "per_episode": [
             {

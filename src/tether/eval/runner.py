@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
-import dataclasses
-import json
 import multiprocessing
-import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
-from tether.assembly import profile, skills, task
-from tether.contracts import EpisodeResult, EpisodeSpec
+from tether.contracts import EpisodeResult
+from tether.eval.journal import Journal
 from tether.eval.result import Setting
 from tether.rollout import Rollout
 
@@ -27,7 +23,7 @@ def evaluate(
     workers: processes; an episode depends on its seed alone, so their number changes nothing but the time.
     journal: file in which finished episodes are kept, so that an interrupted evaluation goes on where it stopped.
     """
-    kept = Journal(journal, setting) if journal is not None else None
+    kept = Journal(journal, setting.key()) if journal is not None else None
     done = kept.read() if kept is not None else {}
     wanted = range(setting.seed, setting.seed + episodes)
     open_seeds = [seed for seed in wanted if seed not in done]
@@ -38,44 +34,6 @@ def evaluate(
         if on_result is not None:
             on_result(result)
     return [done[seed] for seed in wanted]
-
-
-class Journal:
-    """Finished episodes of one setting, a JSON line each, after a line that says which setting it is."""
-
-    def __init__(self, path: Path, setting: Setting) -> None:
-        self._path = path
-        self._key = {
-            **dataclasses.asdict(setting),
-            "task_sha256": task(setting.task).sha256,
-            "profile_sha256": profile(setting.profile).sha256,
-            "skills_sha256": skills().sha256,
-        }
-
-    def read(self) -> dict[int, EpisodeResult]:
-        """Episodes kept for this very setting; a journal of another one is set aside as *.old. A torn line is cut."""
-        if not self._path.exists():
-            return {}
-        lines = self._path.read_text(encoding="utf-8").splitlines()
-        records = [record for line in lines if (record := _parsed(line)) is not None]
-        if not records or records[0] != self._key:
-            os.replace(self._path, self._path.with_name(self._path.name + ".old"))
-            return {}
-        results = [_from_record(record) for record in records[1:]]
-        return {result.spec.seed: result for result in results}
-
-    def append(self, result: EpisodeResult) -> None:
-        """Keep one more."""
-        fresh = not self._path.exists()
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.open("a", encoding="utf-8") as file:
-            if fresh:
-                file.write(json.dumps(self._key) + "\n")
-            file.write(json.dumps(dataclasses.asdict(result)) + "\n")
-
-    def remove(self) -> None:
-        """The evaluation is complete and its result written."""
-        self._path.unlink(missing_ok=True)
 
 
 def _run(setting: Setting, seeds: Sequence[int], workers: int) -> Iterator[EpisodeResult]:
@@ -110,15 +68,3 @@ def _worker_episode(seed: int) -> EpisodeResult:
 
 def _rollout(setting: Setting) -> Rollout:
     return Rollout(setting.policy, setting.task, setting.profile, truth_age_ms=setting.truth_age_ms)
-
-
-def _parsed(line: str) -> dict[str, Any] | None:
-    try:
-        record = json.loads(line)
-    except json.JSONDecodeError:
-        return None
-    return record if isinstance(record, dict) else None
-
-
-def _from_record(record: dict[str, Any]) -> EpisodeResult:
-    return EpisodeResult(**{**record, "spec": EpisodeSpec(**record["spec"])})

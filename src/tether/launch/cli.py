@@ -10,6 +10,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 from tether.launch import ament
 from tether.launch.errors import Fault, LaunchFileError, PackageNotFoundError
@@ -39,6 +40,13 @@ examples:
 exit status: 0 when every process ended well or was stopped by Ctrl-C or SIGTERM and ended well; 1 when a
 process failed (the first one is named); 2 when the file or its arguments are wrong.
 """
+
+
+def add_parser(subparsers: Any) -> None:
+    """Register the command."""
+    parser = subparsers.add_parser("launch", help="run a launch file, with or without a ROS 2 installation")
+    add_arguments(parser)
+    parser.set_defaults(run=run)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

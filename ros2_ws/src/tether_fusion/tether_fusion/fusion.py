@@ -28,12 +28,10 @@ class FusionNode(StageNode):
     def __init__(self) -> None:
         super().__init__("fusion")
         self._policy = self.param("policy", "classic", "policy whose state is made")
-        self._task = self.param("task", "pick", "name or file of the task")
-        self._profile = self.param("profile", "real", "name or file of the profile of the sensors")
 
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
-        self._stage = make_fusion_stage(self._policy, self._task, self._profile)
+        self._stage = make_fusion_stage(self._policy)
         self._episode = self._decision = self._joint_count = 0
         self._started = False
         self._forget()

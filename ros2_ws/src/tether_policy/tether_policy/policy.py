@@ -27,11 +27,10 @@ class PolicyNode(StageNode):
     def __init__(self) -> None:
         super().__init__("policy")
         self._name = self.param("policy", "classic", "name of the policy")
-        self._task = self.param("task", "pick", "name or file of the task")
 
     def build(self) -> None:
         """Make the stage, its inlets and outlets; the truth channel exists for oracles only."""
-        self._stage = make_policy_stage(self._name, self._task)
+        self._stage = make_policy_stage(self._name)
         self._episode = 0
         self._truth: TruthSample | None = None
         self._output = self.outlet(topics.POLICY_OUTPUT)

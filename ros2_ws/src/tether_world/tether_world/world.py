@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
-from tether.assembly import is_oracle, make_world, needs_pictures, skill_of_task
+from tether.assembly import make_world, policy_kit, skill_of_task
 from tether.codec import convert, sensors
 from tether.contracts import (
     TICK_NS,
@@ -26,6 +27,7 @@ from tether.contracts import (
     TickPlan,
     TruthSample,
 )
+from tether.eval.journal import append_result
 from tether.lockstep import TickInputs
 from tether.world.mujoco_world import MujocoWorld
 from tether_ros import topics
@@ -49,16 +51,18 @@ class WorldNode(StageNode):
         self._episodes = self.param("episodes", 1, "number of episodes to run")
         self._seed = self.param("seed", 0, "seed of the first episode; the next ones count up")
         self._truth_age_ns = 1_000_000 * self.param("truth_age_ms", 0, "age of the truth an oracle is given")
+        self._results = self.param("results", "", "file to which each episode's result is added as a line of JSON")
         self._command_deadline_s = self.param("command_deadline_s", 30.0, "lockstep: longest wait for the gate")
 
     def build(self) -> None:
         """Make the world and its outlets; the truth channel and the camera exist only where the policy needs them."""
-        self._oracle = is_oracle(self._policy)
+        kit = policy_kit(self._policy)
+        self._oracle = kit.is_oracle
         self._world: MujocoWorld = make_world(
             self._task,
             self._profile,
             truth_age_ns=self._truth_age_ns if self._oracle else None,
-            pictures=needs_pictures(self._policy),
+            pictures=kit.pictures,
             steady_watchdog=self.mode is Mode.REALTIME,
         )
         self._send = {
@@ -69,12 +73,12 @@ class WorldNode(StageNode):
         self._info = self.outlet(topics.CAMERA_INFO)
         if self._oracle:
             self._send[TruthSample] = self.outlet(topics.TRUTH)
-        self._clock = self.outlet(topics.CLOCK)
+        self._clock_out = self.outlet(topics.CLOCK)
         self._executed = self.outlet(topics.EXECUTED)
         self._start = self.outlet(topics.EPISODE_START)
         self._end = self.outlet(topics.EPISODE_END)
         self._plan = self.outlet(topics.TICK_PLAN)
-        self.optional(self._clock, self._end, *(() if self.mode is Mode.LOCKSTEP else (self._plan,)))
+        self.optional(self._clock_out, self._end, *(() if self.mode is Mode.LOCKSTEP else (self._plan,)))
         self.inlet(topics.JOINT_COMMAND, self._on_joint_command)
         self.inlet(topics.CMD_VEL, self._on_cmd_vel)
         self._joint_command: Any = None
@@ -129,9 +133,11 @@ class WorldNode(StageNode):
         if delivery.executed is not None:
             self._executed.send(convert.executed_message(delivery.executed, self._episode))
             due.append(delivery.executed.ref)
-        self._clock.send(sensors.clock_message(delivery.stamp_ns))
+        self._clock_out.send(sensors.clock_message(delivery.stamp_ns))
         if delivery.result is not None:
             self._end.send(convert.episode_end_message(self._episode, delivery.stamp_ns, delivery.result))
+            if self._results:
+                append_result(Path(self._results), delivery.result)
             self._finish_episode(delivery.stamp_ns)
             return
         decision_id, remainder = divmod(delivery.tick, TICKS_PER_DECISION)

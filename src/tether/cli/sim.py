@@ -1,0 +1,74 @@
+"""`tether sim`: episodes in the simulated world through the whole ROS 2 graph, recorded."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from tether.progress import Progress
+from tether.results import write_json
+
+RUNS = Path("runs")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Register the command."""
+    parser = subparsers.add_parser(
+        "sim",
+        help="run episodes in the simulated world through the whole ROS 2 graph",
+        description="Starts launch/sim.launch.xml, runs episodes and leaves result.json, report.html and the bag in "
+        "runs/<time>, to which runs/latest points.",
+    )
+    parser.add_argument("--policy", default="classic", help="scripted (an oracle) or classic (default: %(default)s)")
+    parser.add_argument("--task", default="pick", help="name in config/tasks or a YAML file (default: %(default)s)")
+    parser.add_argument("--profile", default="real", help="name in config/profiles or a YAML file (default: %(default)s)")
+    parser.add_argument("--episodes", type=int, default=3, metavar="N", help="default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the first episode")
+    parser.add_argument("--realtime", action="store_true", help="real time instead of lockstep")
+    parser.add_argument("--composed", action="store_true", help="the stages before the gate share one process")
+    parser.add_argument("--no-record", action="store_true", help="record no bag")
+    parser.add_argument("--no-report", action="store_true", help="write no report page")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run it. 0 when all episodes ran, whatever their success."""
+    from tether.eval.graph import GraphRun, run_graph
+    from tether.eval.result import Setting, as_json, as_table
+
+    a = arguments
+    folder = _new_run_folder(RUNS)
+    setting = Setting(a.policy, a.task, a.profile, True, a.seed)
+    bag = None if a.no_record else folder / "bag"
+    graph = GraphRun(setting, a.episodes, not a.realtime, bag, a.composed, folder / "log")
+    progress = Progress(a.episodes, "episodes")
+    results = run_graph(graph, on_result=lambda result: progress.step(result.failure or "picked"))
+    write_json(folder / "result.json", as_json(setting, results))
+    sys.stdout.write(as_table(setting, results))
+    sys.stdout.write(f"  result  {folder / 'result.json'}\n")
+    if bag is not None:
+        sys.stdout.write(f"  bag     {bag}\n")
+    if not a.no_report:
+        from tether.eval.report import write_report
+
+        sys.stdout.write(f"  report  {write_report(folder, setting, results)}\n")
+    return 0
+
+
+def _new_run_folder(runs: Path) -> Path:
+    """A fresh folder named by the time; `latest` is moved to it."""
+    runs.mkdir(parents=True, exist_ok=True)
+    name = time.strftime("%Y%m%d-%H%M%S")
+    folder, number = runs / name, 1
+    while folder.exists():
+        number += 1
+        folder = runs / f"{name}-{number}"
+    folder.mkdir()
+    link = runs / f".latest-{os.getpid()}"
+    link.symlink_to(folder.name)
+    os.replace(link, runs / "latest")
+    return folder

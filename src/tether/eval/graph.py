@@ -1,0 +1,94 @@
+"""Episodes through the live nodes: starts launch/sim.launch.xml and collects what the world reports."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tether.contracts import EpisodeResult
+from tether.errors import TetherError
+from tether.eval.journal import read_results
+from tether.eval.result import Setting
+from tether.launch.reader import read
+from tether.launch.runner import LaunchTimeoutError, Outcome, Runner
+from tether.resources import resource_path
+
+_POLL_S = 0.2
+
+
+class GraphRunError(TetherError):
+    """The graph ended without having run all its episodes."""
+
+
+@dataclass(frozen=True)
+class GraphRun:
+    """How the graph is run. bag: folder of the recording, None for none. composed: stages share a process."""
+
+    setting: Setting
+    episodes: int
+    lockstep: bool
+    bag: Path | None = None
+    composed: bool = False
+    log_dir: Path | None = None
+    domain: int | None = None
+
+    def arguments(self, results: Path) -> dict[str, str]:
+        """Arguments of the launch file."""
+        s = self.setting
+        arguments = {
+            "policy": s.policy,
+            "task": s.task,
+            "profile": s.profile,
+            "mode": "lockstep" if self.lockstep else "realtime",
+            "episodes": str(self.episodes),
+            "seed": str(s.seed),
+            "truth_age_ms": str(round(s.truth_age_ms)),
+            "record": "true" if self.bag is not None else "false",
+            "results": str(results),
+            "composed": "true" if self.composed else "false",
+        }
+        if self.bag is not None:
+            arguments["bag"] = str(self.bag)
+        if self.domain is not None:
+            arguments["domain"] = str(self.domain)
+        return arguments
+
+
+def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None = None) -> list[EpisodeResult]:
+    """Run the graph to its end; results in order of seeds. Everything it started is gone afterwards.
+
+    Raises GraphRunError, naming the process that failed, where episodes are missing at the end.
+    """
+    with tempfile.TemporaryDirectory(prefix="tether-run-") as folder:
+        results_file = Path(folder) / "results.jsonl"
+        plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(results_file))
+        said = 0
+        with Runner(plan, log_dir=run.log_dir) as runner:
+            outcome = None
+            while outcome is None:
+                outcome = _wait(runner)
+                results = read_results(results_file)
+                for result in results[said:]:
+                    if on_result is not None:
+                        on_result(result)
+                said = len(results)
+    if len(results) < run.episodes:
+        why = outcome.failure or f"ended after {outcome.first_exited or 'an interrupt'}"
+        raise GraphRunError(f"the graph ran {len(results)} of {run.episodes} episodes: {why}")
+    return results
+
+
+def _wait(runner: Runner) -> Outcome | None:
+    try:
+        return runner.wait(_POLL_S)
+    except LaunchTimeoutError:
+        return None
+
+
+def evaluate_graph(
+    setting: Setting, episodes: int, on_result: Callable[[EpisodeResult], None] | None = None
+) -> list[EpisodeResult]:
+    """The same episodes as `tether.eval.runner.evaluate`, through the graph in lockstep."""
+    return run_graph(GraphRun(setting, episodes, lockstep=True), on_result)

@@ -46,6 +46,7 @@ class Rig:
         self.stamp_age_ns = 2_000_000
         self.count = 0
         self.violations: list[str] = []
+        self.home = HOME
 
     def sense(self) -> None:
         """One fresh sample of every stream in `streams`."""
@@ -101,6 +102,12 @@ class Rig:
         """Armed and active at HOME."""
         self.gate.arm("test")
         assert self.run(3).mode is Mode.ACTIVE
+        return self
+
+    def active_at(self, q: object) -> Rig:
+        """Armed with the joints at `q`, commanded to stay there."""
+        self.gate.arm("test")
+        self.run(3, q)
         return self
 
     def still(self, output: GateOutput) -> bool:

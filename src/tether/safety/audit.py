@@ -41,7 +41,7 @@ def step_of(output: GateOutput) -> Step:
 class Auditor:
     """Feed it every command in order; it answers with what each violates (nothing, if the gate is right).
 
-    Set-points that start outside a position limit or inside forbidden space may stay or come back, not go further.
+    Set-points that start outside a limit or inside forbidden space may stay or come back, but not go further.
     """
 
     def __init__(self, robot: RobotModel, settings: SafetySettings, joint_names: tuple[str, ...]) -> None:

@@ -201,9 +201,10 @@ class Supervisor(Inbox):
             return [checks.refuse(Check.ANCHOR, "set-points start where the joints are")]
         if executed is None:
             return []
-        if isinstance(executed, Proposal):
-            self._arm.anchor(executed.position)
-            self._base.anchor(executed.twist)
+        if isinstance(executed, Verdict):
+            return [executed]
+        self._arm.anchor(executed.position)
+        self._base.anchor(executed.twist)
         return [checks.refuse(Check.WATCHDOG, "the driver's own watchdog stopped the robot")]
 
     def _try_arm(self, now_ns: int, sensors: list[Verdict]) -> list[Verdict]:

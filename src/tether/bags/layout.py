@@ -94,22 +94,41 @@ def _from_metadata(folder: Path, found: list[Path], log: LossLog) -> Layout:
     named = [PurePosixPath(str(p)).name for p in _listed(info, "relative_file_paths")]
     _take_counts(info, layout)
     present = {file.name: file for file in found}
-    for name in named:
-        file = (
-            present.pop(name, None)
-            or present.pop(f"{name}.zstd", None)
-            or present.pop(name.removesuffix(".zstd"), None)
-        )
+    pairs = [(name, _claim(name, present)) for name in named]
+    absent = [name for name, file in pairs if file is None]
+    if absent and len(absent) == len(present):
+        # As many strangers as absentees: the recorded files were renamed, which metadata.yaml does not
+        # follow.
+        renamed = dict(zip(absent, present.values(), strict=True))
+        present = {}
+        for name, file in renamed.items():
+            log.note(f"{file.name}: read in the place of {name}, which {METADATA} names and which is absent")
+        pairs = [(name, file or renamed[name]) for name, file in pairs]
+    for name, file in pairs:
+        count = layout.file_counts.get(name, layout.total if len(named) == 1 else None)
         if file is None:
-            count = layout.file_counts.get(name)
-            count = layout.total if count is None and len(named) == 1 else count
-            log.add(
-                Loss(LossKind.MISSING_FILE, name, f"{METADATA} names it, but it is not in the folder", count)
-            )
+            what = f"{METADATA} names it, but it is not in the folder"
+            log.add(Loss(LossKind.MISSING_FILE, name, what, count))
         elif sniff(file) is None:
-            _unreadable(file, layout.file_counts.get(name), log)
+            _unreadable(file, count, log)
         else:
             layout.files.append(file)
+            if count is not None:
+                layout.file_counts[file.name] = count
+    _take_strangers(layout, present, bool(info), log)
+    return layout
+
+
+def _claim(name: str, present: dict[str, Path]) -> Path | None:
+    """Take the file that metadata.yaml calls `name`, also if it was packed or unpacked since (.zstd)."""
+    for candidate in (name, f"{name}.zstd", name.removesuffix(".zstd")):
+        if candidate in present:
+            return present.pop(candidate)
+    return None
+
+
+def _take_strangers(layout: Layout, present: dict[str, Path], described: bool, log: LossLog) -> None:
+    """Files that metadata.yaml does not name: a killed recorder never got to naming its last ones."""
     taken = {file.name.removesuffix(".zstd") for file in layout.files}
     for file in present.values():
         if file.name.removesuffix(".zstd") in taken:
@@ -117,10 +136,10 @@ def _from_metadata(folder: Path, found: list[Path], log: LossLog) -> Layout:
         elif sniff(file) is None:
             _unreadable(file, None, log)
         else:
-            if info:
-                log.note(f"{file.name}: read although {METADATA} does not name it")
+            taken.add(file.name.removesuffix(".zstd"))
             layout.files.append(file)
-    return layout
+            if described:
+                log.note(f"{file.name}: read although {METADATA} does not name it")
 
 
 def _unreadable(file: Path, count: int | None, log: LossLog) -> None:
@@ -149,7 +168,7 @@ def _read(path: Path, log: LossLog) -> Mapping[str, Any]:
     version = info.get("version")
     if not isinstance(version, int) or not 1 <= version <= NEWEST_VERSION:
         log.note(
-            f"{METADATA} has version {version!r}, known are 1 to {NEWEST_VERSION}; it is used as far as understood"
+            f"{METADATA} has version {version!r}, known are 1 to {NEWEST_VERSION}; what is known of it is used"
         )
     return info
 

@@ -20,7 +20,7 @@ import zstandard
 from rosbags.typesys.store import Typestore
 
 from tether import codec
-from tether.bags.damage import short_reason
+from tether.bags.damage import DAMAGE, short_reason
 from tether.bags.definitions import ResolvedType, TypeResolver
 from tether.bags.layout import Layout, lay_out
 from tether.bags.mcap_file import open_mcap
@@ -355,7 +355,7 @@ class Bag:
                 yield pending[at]
                 at += 1
             loaded = [(time, indices[topic], data) for time, topic, data in block.load()]
-            # The sort is stable and merges two sorted runs in one go; most blocks do not overlap and need none.
+            # Stable, and two sorted runs merge in one go; most blocks do not overlap and need no sorting.
             pending = sorted(pending[at:] + loaded, key=_log_time) if at < len(pending) else loaded
             at = 0
         yield from pending[at:]

@@ -65,8 +65,8 @@ def _connect(path: Path, name: str, log: LossLog) -> sqlite3.Connection:
 def _lenient(connection: sqlite3.Connection) -> sqlite3.Connection:
     """Text that is no UTF-8 must not make the rest of its row unreadable."""
     connection.text_factory = lambda data: data.decode("utf-8", "replace")
-    # Without this SQLite refuses a file that is shorter than its header says; with it, what is there can be
-    # read (as `sqlite3 .recover` does). The connection is read-only, so nothing is written, whatever its name.
+    # Without this SQLite refuses a file shorter than its header says; with it, what is there can be read
+    # (as `sqlite3 .recover` does). The connection is read-only, so nothing is written, whatever its name.
     connection.execute("PRAGMA writable_schema = ON")
     return connection
 

@@ -10,6 +10,21 @@ from pathlib import Path
 
 import pytest
 
+GRAPH = [
+    ("tether_world", "world"),
+    ("tether_safety", "safety_supervisor"),
+    ("tether_ingest", "imu_ingest"),
+    ("tether_ingest", "camera_ingest"),
+    ("tether_fusion", "fusion"),
+    ("tether_policy", "policy"),
+    ("tether_opd", "opd_bridge"),
+    ("tether_motion", "primitive_executor"),
+    ("tether_bringup", "composed"),
+    ("tether_bringup", "recorder"),
+    ("tether_bringup", "replay_player"),
+    ("tether_bringup", "lifecycle_manager"),
+]
+
 
 @dataclass(frozen=True)
 class Prefix:
@@ -34,6 +49,11 @@ class Prefix:
         path.write_text(f"#!{sys.executable} -u\n{textwrap.dedent(body)}", encoding="utf-8")
         path.chmod(0o755)
         return path
+
+    def add_graph(self, body: str = "") -> None:
+        """Install stand-ins of every executable of the graph, but for the robot's driver."""
+        for package, executable in GRAPH:
+            self.add(package, executable, body)
 
     def launch_file(self, body: str, name: str = "test.launch.xml") -> Path:
         """Write a launch file whose line 1 is `<launch>` and whose line 2 is the first of `body`."""

@@ -12,7 +12,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from test_launch_files import DRIVER, FOLDER, INSTALLED
 
 from tether.launch import LaunchFileError, Runner, parse_arguments, read
 
@@ -156,9 +155,9 @@ def test_same_processes_as_under_ros2_launch(prefix, tmp_path: Path, name: str):
     ids=" ".join,
 )
 def test_our_launch_files_start_the_same_processes(prefix, tmp_path: Path, words: list[str]):
-    for package, executable in [*INSTALLED, DRIVER]:
-        prefix.add(package, executable, DUMPER)
-    file = FOLDER / words[0]
+    prefix.add_graph(DUMPER)
+    prefix.add("tether_robot", "driver", DUMPER)
+    file = Path(__file__).parents[2] / "launch" / words[0]
     expected = len(read(file, parse_arguments(words[1:]), prefix.env).processes)
     # its end ends the launch, so it has to wait for the others
     prefix.add("tether_bringup", "lifecycle_manager", DUMPER + WAIT_FOR_ALL.format(expected=expected))

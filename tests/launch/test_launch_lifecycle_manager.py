@@ -18,6 +18,8 @@ pytest.importorskip("tether_msgs", reason="needs the built interfaces (make setu
 from tether.launch import EndReason, Outcome, Runner, StopTimes, read
 from tether.launch.output import Line
 
+pytestmark = pytest.mark.ros
+
 REPOSITORY = Path(__file__).parents[2]
 PATIENCE_S = 90.0
 
@@ -208,7 +210,7 @@ def status_reader() -> Iterator[subprocess.Popen[str]]:
     program = """
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
-from tether_ros import topics
+from tether import topics
 rclpy.init()
 node = rclpy.create_node("reader")
 got = []

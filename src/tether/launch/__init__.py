@@ -11,7 +11,7 @@ from tether.launch.ament import find_executable, find_package_share, find_share_
 from tether.launch.errors import Fault, LaunchFileError, PackageNotFoundError
 from tether.launch.model import LaunchPlan, ProcessPlan
 from tether.launch.reader import parse_arguments, read
-from tether.launch.runner import EndReason, Failure, LaunchTimeoutError, Outcome, Runner, RunningProcess
+from tether.launch.runner import EndReason, Failure, Outcome, Runner, RunningProcess
 from tether.launch.stopping import Stage, StopTimes
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Fault",
     "LaunchFileError",
     "LaunchPlan",
-    "LaunchTimeoutError",
     "Outcome",
     "PackageNotFoundError",
     "ProcessPlan",

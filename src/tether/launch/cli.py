@@ -7,16 +7,14 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
-from typing import Any
 
 from tether.launch import ament
-from tether.launch.errors import Fault, LaunchFileError, PackageNotFoundError
+from tether.launch.errors import Fault, LaunchFileError
 from tether.launch.model import LaunchPlan, ParameterFile
 from tether.launch.output import Line
-from tether.launch.reader import parse_arguments, read
+from tether.launch.reader import parse_arguments, read, read_arguments
 from tether.launch.runner import Runner
 
 _DESCRIPTION = """\
@@ -37,48 +35,35 @@ examples:
   tether launch launch/robot.launch.xml --show-args
   tether launch launch/sim.launch.xml --dry-run     # the command lines, and nothing is started
 
-exit status: 0 when every process ended well or was stopped by Ctrl-C or SIGTERM and ended well; 1 when a
-process failed (the first one is named); 2 when the file or its arguments are wrong.
+exit status: 0 when every process ended well, also when Ctrl-C or SIGTERM stopped it; 1 when a process failed
+(the first one is named); 2 when the file or its arguments are wrong.
 """
 
 
-def add_parser(subparsers: Any) -> None:
+def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Register the command."""
-    parser = subparsers.add_parser("launch", help="run a launch file, with or without a ROS 2 installation")
-    add_arguments(parser)
-    parser.set_defaults(run=run)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Describe the command to a parser of the caller's."""
-    parser.description, parser.epilog = _DESCRIPTION, _EPILOG
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser = subparsers.add_parser(
+        "launch",
+        help="run a launch file with or without a ROS 2 installation",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     parser.add_argument("file", metavar="FILE|PACKAGE", help="launch file, or package that installs it")
     parser.add_argument("rest", nargs="*", metavar="[FILE] name:=value", help="file in PACKAGE; arguments")
     parser.add_argument("-s", "--show-args", action="store_true", help="show the file's arguments and leave")
     parser.add_argument("--dry-run", action="store_true", help="show the command lines and leave")
     parser.add_argument("--log-dir", type=Path, metavar="DIR", help="write launch.log into DIR")
+    parser.set_defaults(run=run)
 
 
-def run(options: argparse.Namespace) -> int:
-    """Run the command; return the exit status."""
-    try:
-        path, words = _file_and_words(options.file, list(options.rest), dict(os.environ))
-        if options.show_args:
-            return _show_arguments(path, words)
-        plan = read(path, parse_arguments(words))
-    except (LaunchFileError, PackageNotFoundError) as error:
-        sys.stderr.write(f"{error}\n")
-        return 2
-    return _show_commands(plan) if options.dry_run else _launch(plan, options.log_dir)
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point of its own."""
-    logging.basicConfig(level=logging.INFO, format="[launch] %(message)s", stream=sys.stdout)
-    parser = argparse.ArgumentParser(prog="tether launch")
-    add_arguments(parser)
-    return run(parser.parse_args(argv))
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command. 0 when every process ended well, 1 when one failed; a bad file raises TetherError."""
+    path, words = _file_and_words(arguments.file, list(arguments.rest), dict(os.environ))
+    if arguments.show_args:
+        return _show_arguments(path)
+    plan = read(path, parse_arguments(words))
+    return _show_commands(plan) if arguments.dry_run else _launch(plan, arguments.log_dir)
 
 
 def _file_and_words(first: str, rest: list[str], env: dict[str, str]) -> tuple[Path, list[str]]:
@@ -92,13 +77,13 @@ def _file_and_words(first: str, rest: list[str], env: dict[str, str]) -> tuple[P
     return ament.find_share_file(first, rest[0], env), rest[1:]
 
 
-def _show_arguments(path: Path, words: list[str]) -> int:
-    plan = read(path, parse_arguments(words))
-    out = sys.stdout
-    for argument in plan.arguments:
+def _show_arguments(path: Path) -> int:
+    for argument in read_arguments(path):
         default = "must be given" if argument.default is None else f"default: {argument.default!r}"
         choices = f"; one of {', '.join(argument.choices)}" if argument.choices else ""
-        out.write(f"{argument.name}: {argument.description or 'no description'} ({default}{choices})\n")
+        sys.stdout.write(
+            f"{argument.name}: {argument.description or 'no description'} ({default}{choices})\n"
+        )
     return 0
 
 
@@ -119,24 +104,22 @@ def _launch(plan: LaunchPlan, log_dir: Path | None) -> int:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
+    handler = logging.StreamHandler(sys.stdout)
+    handler.setFormatter(logging.Formatter("[launch] %(message)s"))
+    log = logging.getLogger("tether.launch")
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
     runner = Runner(plan, log_dir=log_dir, sink=show)
 
     def ask_stop(number: int, frame: FrameType | None) -> None:
         runner.ask_stop()
 
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, ask_stop) for number in numbers}
-    try:
-        with runner:
-            outcome = runner.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, ask_stop)
+    with runner:
+        outcome = runner.wait()
     if outcome.failure is None:
         return 0
     sys.stderr.write(f"tether launch: {outcome.failure}\n")
     return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

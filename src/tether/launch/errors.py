@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from tether.errors import TetherError
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -20,7 +22,7 @@ class Fault:
         return f"{place}: {self.message}"
 
 
-class LaunchFileError(ValueError):
+class LaunchFileError(TetherError):
     """A launch file, or the arguments given to it, cannot be run; `faults` holds every fault found."""
 
     def __init__(self, faults: Iterable[Fault]) -> None:
@@ -29,9 +31,9 @@ class LaunchFileError(ValueError):
         super().__init__("\n".join(str(fault) for fault in self.faults))
 
 
-class SubstitutionError(ValueError):
+class SubstitutionError(TetherError):
     """A `$(…)` cannot be parsed or resolved; the reader adds file and line."""
 
 
-class PackageNotFoundError(LookupError):
+class PackageNotFoundError(TetherError):
     """A ROS package, its executable or its shared file is not where the ament index says it should be."""

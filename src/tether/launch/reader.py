@@ -74,6 +74,17 @@ def read(file: str | Path, arguments: Mapping[str, str], env: Mapping[str, str] 
     return LaunchPlan(path, tuple(reading.declared), dict(reading.variables), tuple(reading.processes))
 
 
+def read_arguments(file: str | Path) -> tuple[Argument, ...]:
+    """Return what a launch file itself declares, nothing filled in; raise LaunchFileError."""
+    path = Path(os.path.abspath(file))
+    reading = _Reading({}, {})
+    root = reading.load(path)
+    reading.declare(str(path), root)
+    if reading.faults:
+        raise LaunchFileError(reading.faults)
+    return tuple(reading.declared)
+
+
 @dataclass
 class _File:
     """The file being read; `included` once it has included another."""
@@ -94,11 +105,8 @@ class _Reading:
 
     def file(self, path: Path, depth: int, given: Mapping[str, str]) -> None:
         """Read one file into this reading; `given` are the arguments handed to it by name."""
-        root = xmltree.load(path)
-        faults = schema.check(str(path), root)
-        if faults:
-            raise LaunchFileError([*self.faults, *faults])
-        self._declare(str(path), root)
+        root = self.load(path)
+        self.declare(str(path), root)
         for child in root.children:
             if child.tag == "arg" and not {"default", "if", "unless"} & child.attributes.keys():
                 self._required(str(path), child, given)
@@ -111,6 +119,14 @@ class _Reading:
             description = element.attributes.get("description", "no description")
             message = f"argument '{name}' ({description}) must be given: {name}:=…"
             raise LaunchFileError([*self.faults, Fault(file, element.line, message)])
+
+    def load(self, path: Path) -> Element:
+        """Return the root of a file whose tags and attributes are in order."""
+        root = xmltree.load(path)
+        faults = schema.check(str(path), root)
+        if faults:
+            raise LaunchFileError([*self.faults, *faults])
+        return root
 
     def check_names(self) -> None:
         """Refuse two nodes of one name: their parameters and services would be each other's."""
@@ -126,7 +142,8 @@ class _Reading:
                 self.faults.append(Fault(process.file, process.line, message))
             seen.setdefault(name, process)
 
-    def _declare(self, file: str, element: Element) -> None:
+    def declare(self, file: str, element: Element) -> None:
+        """Note every argument that a file declares, in groups and under conditions too."""
         for child in element.children:
             if child.tag == "arg" and element.tag in ("launch", "group"):
                 name = child.attributes["name"]
@@ -140,7 +157,7 @@ class _Reading:
                 description = child.attributes.get("description", "")
                 self.declared.append(Argument(name, default, description, choices, file, child.line))
             elif child.tag == "group":
-                self._declare(file, child)
+                self.declare(file, child)
 
     def _actions(self, file: _File, elements: Iterable[Element]) -> None:
         actions = {

@@ -26,6 +26,7 @@ from io import TextIOBase
 from pathlib import Path
 from types import TracebackType
 
+from tether.errors import DeadlineError
 from tether.launch import procfs, shm
 from tether.launch.model import LaunchPlan, ParameterFile, ProcessPlan
 from tether.launch.output import KEPT_LINES, Line, OutputPump, Sink
@@ -65,10 +66,6 @@ class Outcome:
     reason: EndReason
     first_exited: str | None
     failure: Failure | None
-
-
-class LaunchTimeoutError(TimeoutError):
-    """Processes still run at the deadline; the message names them."""
 
 
 class RunningProcess:
@@ -194,7 +191,7 @@ class Runner:
         """Wait until the launch ends, then stop what is left of it.
 
         It ends when every process has ended, when one with on_exit="shutdown" has, or after `ask_stop`.
-        Raises LaunchTimeoutError at the deadline; everything still runs then.
+        Raises DeadlineError at the deadline; everything still runs then.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
@@ -204,8 +201,8 @@ class Runner:
                 self.stop()
                 return Outcome(reason, first, self._failure)
             if deadline is not None and time.monotonic() >= deadline:
-                running = ", ".join(process.name for process in self._processes if process.is_alive())
-                raise LaunchTimeoutError(f"after {timeout_s} s these processes have not ended: {running}")
+                running = [process.name for process in self._processes if process.is_alive()]
+                raise DeadlineError("end of these processes", timeout_s or 0.0, running)
             self._stop_asked.wait(_POLL_S)
 
     def ask_stop(self) -> None:
@@ -338,7 +335,6 @@ def _log_line(line: Line) -> None:
 __all__ = [
     "EndReason",
     "Failure",
-    "LaunchTimeoutError",
     "Outcome",
     "Runner",
     "RunningProcess",

@@ -19,11 +19,8 @@ _SHM = Path("/dev/shm")
 _logger = logging.getLogger(__name__)
 
 
-def remove_left_behind(since_ns: int, folder: Path = _SHM) -> list[str]:
-    """Remove this user's Fast DDS files made since `since_ns` (Unix time) that no living process uses.
-
-    Returns the names removed. Files older than that, or of another user, are not ours to judge.
-    """
+def left_behind(since_ns: int, folder: Path = _SHM) -> list[Path]:
+    """This user's Fast DDS files made since `since_ns` (Unix time) that no living process uses, sorted."""
     groups: dict[str, list[Path]] = {}
     if not folder.is_dir():
         return []
@@ -34,16 +31,26 @@ def remove_left_behind(since_ns: int, folder: Path = _SHM) -> list[str]:
     if not groups:
         return []
     mapped = _mapped_names(folder)
+    return sorted(
+        path
+        for paths in groups.values()
+        if not any(path.name in mapped or _is_locked(path) for path in paths)
+        for path in paths
+    )
+
+
+def remove_left_behind(since_ns: int, folder: Path = _SHM) -> list[str]:
+    """Remove this user's Fast DDS files made since `since_ns` (Unix time) that no living process uses.
+
+    Returns the names removed. Files older than that, or of another user, are not ours to judge.
+    """
     removed = []
-    for paths in groups.values():
-        if any(path.name in mapped or _is_locked(path) for path in paths):
-            continue
-        for path in paths:
-            path.unlink(missing_ok=True)
-            removed.append(path.name)
+    for path in left_behind(since_ns, folder):
+        path.unlink(missing_ok=True)
+        removed.append(path.name)
     if removed:
         _logger.info("removed %d shared-memory files of ended processes", len(removed))
-    return sorted(removed)
+    return removed
 
 
 def _is_ours(path: Path, since_ns: int) -> bool:

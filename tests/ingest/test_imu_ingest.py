@@ -251,6 +251,24 @@ def test_turning_in_degrees_is_refused_by_range_even_without_noise() -> None:
     assert reasons(ImuIngest(), turning)[-1] is Reason.UNITS_GYRO
 
 
+def test_one_glitch_out_of_range_costs_one_sample_not_the_sensor() -> None:
+    ingest = started()
+    assert reasons(ingest, iter([next_reading(60, angular_velocity=(500.0, 0.0, 0.0))])) == [
+        Reason.OUT_OF_RANGE
+    ]
+    assert reasons(ingest, iter([next_reading(61, linear_acceleration=(0.0, 1e6, 0.0))])) == [
+        Reason.OUT_OF_RANGE
+    ]
+    assert set(reasons(ingest, readings(50, start=62))) == {None}
+
+
+def test_reordered_sample_does_not_slip_past_units_that_are_not_proven() -> None:
+    stream = list(readings(100, accel_scale=1 / G))
+    stream[3], stream[4] = stream[4], stream[3]
+    ingest = ImuIngest()
+    assert all(ingest.ingest(r, 600 * MS).sample is None for r in stream)
+
+
 def rocking(n: int, in_degrees: bool) -> Iterator[ImuReading]:
     """A noiseless gyro on a base that slowly rolls by ±0.5 rad: at most 30 deg/s."""
     for i in range(n):

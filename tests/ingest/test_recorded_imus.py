@@ -93,6 +93,16 @@ def test_recorded_g_is_refused_before_any_sample_passes(
 
 
 @SENSORS
+def test_recording_as_it_is_is_refused_with_both_reasons(
+    sensor: Callable[[float, float], Iterator[Timed]],
+) -> None:
+    found, ingest, _ = outcome(sensor(1.0, 1.0))
+    assert set(found) == {"units_unproven", "units_acceleration"} and found["units_unproven"] < 20
+    refused = ingest.units_refused
+    assert refused is not None and "gravity in g" in refused.detail and "expected rad/s" in refused.detail
+
+
+@SENSORS
 def test_recorded_degrees_are_refused_in_the_start_up_window(
     sensor: Callable[[float, float], Iterator[Timed]],
 ) -> None:

@@ -84,18 +84,18 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
         (times,) = in_turn([lambda: match_ours(work)], arguments.rounds)
         notes.append(f"message_filters not at hand, so no ratio: give --message-filters or ${ENVIRONMENT}")
         return Benchmark("align", _rates(times, len(ours), len(work), "tether"), {}, tuple(notes))
-    module, note = load_message_filters(arguments.message_filters)
+    module, version = load_message_filters(arguments.message_filters)
     run_theirs = theirs(module, work)
     reference = run_theirs()
     if ours != reference:
         raise AssertionError(_first_difference(ours, reference))
-    notes += [note, f"the same {len(ours)} sets from both"]
+    notes.append(f"the same {len(ours)} sets from both")
     times, against = in_turn([lambda: match_ours(work), run_theirs], arguments.rounds)
     metrics = {
         **_rates(times, len(ours), len(work), "tether"),
         **_rates(against, len(ours), len(work), "message_filters"),
     }
-    ratio = Ratio.of(times, against, f"message_filters {COMMIT[:12]} ApproximateTimeSynchronizer")
+    ratio = Ratio.of(times, against, f"ApproximateTimeSynchronizer of message_filters, {version}")
     return Benchmark("align", metrics, {"align_vs_message_filters": ratio}, tuple(notes))
 
 
@@ -150,7 +150,7 @@ def theirs(module: ModuleType, work: list[tuple[int, _Message]]) -> Callable[[],
 
 
 def load_message_filters(where: Path) -> tuple[ModuleType, str]:
-    """The module from a checkout or its file, and a note that says which version it is.
+    """The module from a checkout or its file, and which version it is.
 
     Raises InvalidInputError where it is not there or cannot be imported (it needs rclpy).
     """
@@ -162,7 +162,7 @@ def load_message_filters(where: Path) -> tuple[ModuleType, str]:
         )
         raise InvalidInputError("bench align", [fault], f"clone it and check out {COMMIT[:12]}")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    known = f"commit {COMMIT[:12]}" if digest == SHA256 else "NOT the commit that our matcher follows"
+    version = f"commit {COMMIT}" if digest == SHA256 else f"unknown version (sha256 {digest[:16]})"
     spec = importlib.util.spec_from_file_location("message_filters_at_hand", file)
     if spec is None or spec.loader is None:
         raise InvalidInputError("bench align", [Fault("--message-filters", str(file), "a Python file")])
@@ -174,7 +174,7 @@ def load_message_filters(where: Path) -> tuple[ModuleType, str]:
         raise InvalidInputError(
             "bench align", [fault], "run `make setup` or source a ROS 2 installation"
         ) from error
-    return module, f"message_filters: {known}, sha256 {digest[:16]}"
+    return module, version
 
 
 def _rates(times_s: list[float], sets: int, messages: int, side: str) -> dict[str, Metric]:

@@ -133,9 +133,8 @@ class StampAdmission:
         self.rejected: Counter[Reason] = Counter()
         self._now_ns: int | None = None
         self._stamps: list[int] = []  # accepted ones within the reorder window, sorted
-        self._forgotten_ns: int | None = (
-            None  # newest stamp no longer tracked: equal ones cannot be told below it
-        )
+        # Newest stamp that is tracked no more; below it equal stamps cannot be told.
+        self._forgotten_ns: int | None = None
         self._behind: list[int] = []  # rising run of backward stamps
 
     @property

@@ -152,7 +152,7 @@ class ImuIngest:
     def _behaviour(self, reading: ImuReading, reordered: bool) -> Rejection | None:
         """Faults that show over time. A reordered reading is not part of the run, and is let through."""
         if reordered:
-            return self._units.refused
+            return self._units.verdict()
         gyro = self._gyro_repeats.count(reading.angular_velocity)
         accel = self._accel_repeats.count(reading.linear_acceleration)
         if not self.config.noiseless_world:

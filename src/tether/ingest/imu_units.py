@@ -49,6 +49,16 @@ class UnitConfig:
     gyro_range_rad_s: float = bounded(
         0.1, 100.0, unit="rad/s", default=34.9, doc="no axis of the sensor or the robot reaches this"
     )
+    range_strikes: int = bounded(
+        1,
+        1000,
+        unit="samples",
+        default=10,
+        doc="this many in a row beyond the range: not glitches, but deg/s",
+    )
+    accel_range_m_s2: float = bounded(
+        20.0, 5000.0, unit="m/s^2", default=320.0, doc="no reading reaches this: 32 g, above common parts"
+    )
     still_noise_max: float = bounded(
         0.0001, 0.1, unit="of gravity", default=0.02, doc="accelerometer noise below which the robot stands"
     )
@@ -100,55 +110,62 @@ class UnitCheck:
         """Start over, as for a sensor never seen."""
         self._startup: list[tuple[float, ...]] | None = []
         self._seen_gravity = False
+        self._strikes = 0
         self._tilt: _TiltWatch | None = _TiltWatch()
         self.refused: Rejection | None = None
 
-    @property
-    def decided(self) -> bool:
-        """True once the start-up window is full."""
-        return self._startup is None
-
     def check(self, stamp_ns: int, gyro: Sequence[float], accel: Sequence[float]) -> Rejection | None:
         """Judge one finite reading: gyro (3,), accel (3,), in the units they came in, stamps rising."""
-        if self.refused is None:
-            self.refused = (
-                self._range(gyro) or self._collect(gyro, accel) or self._follow(stamp_ns, gyro, accel)
-            )
         if self.refused is not None:
             return self.refused
-        if not self._seen_gravity:
-            self._seen_gravity = _near(_norm(accel), STANDARD_GRAVITY_M_S2)
-        if not self._seen_gravity:
-            n = len(self._startup or ())
-            of = self._config.startup_samples
-            detail = f"|a| = {_norm(accel):.3g}, gravity not seen yet in {n} of {of} samples"
-            return Rejection(Reason.UNITS_UNPROVEN, detail)
-        return None
+        glitch = self._range(gyro, accel)
+        if glitch is not None:
+            return self.refused or glitch
+        self.refused = self._collect(gyro, accel) or self._follow(stamp_ns, gyro, accel)
+        self._seen_gravity = self._seen_gravity or _near(_norm(accel), STANDARD_GRAVITY_M_S2)
+        return self.verdict()
 
-    def _range(self, gyro: Sequence[float]) -> Rejection | None:
-        worst = max(abs(w) for w in gyro)
-        limit = self._config.gyro_range_rad_s
-        return (
-            None
-            if worst <= limit
-            else _wrong_rate(f"{worst:.4g} read, sensor and robot end at {limit:.4g} rad/s")
-        )
+    def verdict(self) -> Rejection | None:
+        """What is known so far: the standing refusal, not proven yet, or None."""
+        if self.refused is not None or self._seen_gravity:
+            return self.refused
+        n = len(self._startup or ())
+        detail = f"gravity not seen yet in {n} of {self._config.startup_samples} samples of start-up"
+        return Rejection(Reason.UNITS_UNPROVEN, detail)
+
+    def _range(self, gyro: Sequence[float], accel: Sequence[float]) -> Rejection | None:
+        """One reading out of range is a glitch on the bus; many in a row are another unit."""
+        turn, push = max(map(abs, gyro)), max(map(abs, accel))
+        limit, accel_limit = self._config.gyro_range_rad_s, self._config.accel_range_m_s2
+        if push > accel_limit and self._seen_gravity:
+            return Rejection(
+                Reason.OUT_OF_RANGE, f"acceleration {push:.4g}, sensors end at {accel_limit:g} m/s²"
+            )
+        if turn <= limit:
+            self._strikes = 0
+            return None
+        self._strikes += 1
+        found = f"{turn:.4g} read, sensor and robot end at {limit:g} rad/s"
+        if self._strikes >= self._config.range_strikes:
+            self.refused = _wrong_rate(f"{self._strikes} times in a row {found}")
+        return Rejection(Reason.OUT_OF_RANGE, f"angular velocity {found}")
 
     def _collect(self, gyro: Sequence[float], accel: Sequence[float]) -> Rejection | None:
         if self._startup is None:
             return None
         self._startup.append((*gyro, *accel))
         n, full = len(self._startup), self._config.startup_samples
+        if n not in (full // 4, full // 2, full):
+            return None
+        window = np.array(self._startup)
+        acceleration, rate = judge_acceleration(window[:, 3:]), judge_gyro_noise(window, self._config)
         if n == full:
-            window = np.array(self._startup)
             self._startup = None
-            return judge_acceleration(window[:, 3:]) or judge_gyro_noise(window, self._config)
-        if n in (
-            full // 4,
-            full // 2,
-        ):  # noise shows early, and every sample less of a wrong gyro is one less
-            return judge_gyro_noise(np.array(self._startup), self._config)
-        return None
+        elif rate is None:
+            return None  # noise shows early, gravity may yet be hidden by the first motion
+        if acceleration is not None and rate is not None:
+            return Rejection(acceleration.reason, f"{acceleration.detail}; besides, gyro {rate.detail}")
+        return acceleration or rate
 
     def _follow(self, stamp_ns: int, gyro: Sequence[float], accel: Sequence[float]) -> Rejection | None:
         if self._tilt is None:

@@ -22,6 +22,7 @@ class Reason(str, Enum):
     NOT_MEASURED = "not_measured"
     DEAD = "dead"
     CONSTANT = "constant"
+    OUT_OF_RANGE = "out_of_range"
     UNITS_UNPROVEN = "units_unproven"
     UNITS_ACCELERATION = "units_acceleration"
     UNITS_GYRO = "units_gyro"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tether.contracts import Verdict
 from tether.safety import checks
@@ -159,18 +159,15 @@ class ArmMotion:
             allowed = tuple(map(max, allowed, depths))
         return allowed
 
-    def _path(self, states: list[AxisState], workspace: Workspace) -> list[Depths]:
-        """Depths at `states` and along the braking that would follow, tick by tick."""
-        out = [workspace.depths([q for q, _, _ in states])]
-        for _ in range(_PATH_POINTS_MAX):
-            if all(v == 0.0 for _, v, _ in states):
-                return out
-            states = [brake(state, lim) for state, lim in zip(states, self._axes, strict=True)]
-            out.append(workspace.depths([q for q, _, _ in states]))
+    def _path(self, states: list[AxisState], workspace: Workspace) -> Iterator[Depths]:
+        """Depths along the braking that would follow `states`, its end first: what is wrong shows there."""
+        path = [[q for q, _, _ in states]]
         while any(v != 0.0 for _, v, _ in states):
             states = [brake(state, lim) for state, lim in zip(states, self._axes, strict=True)]
-        out.append(workspace.depths([q for q, _, _ in states]))
-        return out
+            path.append([q for q, _, _ in states])
+        # Long braking (low accelerations) is sampled: neighbouring ticks are then close to each other.
+        stride = 1 + len(path) // _PATH_POINTS_MAX
+        return (workspace.depths(q) for q in path[::-stride])
 
     def _explain(
         self, asked: Sequence[float], goals: Sequence[float], candidates: Sequence[AxisState], share: float

@@ -12,7 +12,7 @@ Depths = tuple[float, ...]
 """Metres into each forbidden zone, one number a (link, zone); 0 outside it."""
 
 _TOLERANCE_M = 1e-9
-_BISECTIONS = 5
+_BISECTIONS = 4
 
 
 def outside_box(p: Point, box: Box) -> float:

@@ -211,11 +211,12 @@ def status_reader() -> Iterator[subprocess.Popen[str]]:
 import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from tether import topics
+from tether_ros import qos
 rclpy.init()
 node = rclpy.create_node("reader")
 got = []
-qos = topics.subscriber_qos(topics.LIFECYCLE_STATUS, must_not_lose=True)
-node.create_subscription(DiagnosticArray, topics.LIFECYCLE_STATUS.name, got.append, qos)
+profile = qos.subscriber_qos(topics.LIFECYCLE_STATUS, must_not_lose=True)
+node.create_subscription(DiagnosticArray, topics.LIFECYCLE_STATUS.name, got.append, profile)
 while not got:
     rclpy.spin_once(node, timeout_sec=0.1)
 print([(s.hardware_id, s.message, s.level) for s in got[-1].status])

@@ -101,8 +101,8 @@ def _from_metadata(folder: Path, found: list[Path], log: LossLog) -> Layout:
         # follow.
         renamed = dict(zip(absent, present.values(), strict=True))
         present = {}
-        for name, file in renamed.items():
-            log.note(f"{file.name}: read in the place of {name}, which {METADATA} names and which is absent")
+        for name, stranger in renamed.items():
+            log.note(f"{stranger.name}: read in the place of {name}, which {METADATA} names but is not there")
         pairs = [(name, file or renamed[name]) for name, file in pairs]
     for name, file in pairs:
         count = layout.file_counts.get(name, layout.total if len(named) == 1 else None)
@@ -168,7 +168,7 @@ def _read(path: Path, log: LossLog) -> Mapping[str, Any]:
     version = info.get("version")
     if not isinstance(version, int) or not 1 <= version <= NEWEST_VERSION:
         log.note(
-            f"{METADATA} has version {version!r}, known are 1 to {NEWEST_VERSION}; what is known of it is used"
+            f"{METADATA} has version {version!r}, known are 1 to {NEWEST_VERSION}; what is known is used"
         )
     return info
 

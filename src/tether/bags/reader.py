@@ -8,8 +8,7 @@ counted and named.
 from __future__ import annotations
 
 import struct
-import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,11 +19,11 @@ import zstandard
 from rosbags.typesys.store import Typestore
 
 from tether import codec
-from tether.bags.damage import DAMAGE, short_reason
+from tether.bags.damage import short_reason
 from tether.bags.definitions import ResolvedType, TypeResolver
+from tether.bags.files import OpenFile, open_file
 from tether.bags.layout import Layout, lay_out
-from tether.bags.mcap_file import open_mcap
-from tether.bags.model import BagMessage, Block, Encoding, RawRecord, StorageFile, TopicInfo
+from tether.bags.model import BagMessage, Block, Encoding, RawRecord, TopicInfo
 from tether.bags.report import (
     BagError,
     CorruptMessageError,
@@ -35,29 +34,13 @@ from tether.bags.report import (
     Report,
     TopicReport,
 )
-from tether.bags.ros1_file import open_ros1
-from tether.bags.sniff import SUFFIXES, ZSTD_MAGIC, FileFormat, looks_like, sniff
-from tether.bags.sqlite_file import open_sqlite
+from tether.bags.sniff import ZSTD_MAGIC
 from tether.errors import Fault, InvalidInputError
 
-OPENERS: dict[FileFormat, Callable[[Path, str, LossLog], StorageFile]] = {
-    FileFormat.MCAP: open_mcap,
-    FileFormat.SQLITE: open_sqlite,
-    FileFormat.ROS1: open_ros1,
-}
-UNPACK_STEP_BYTES = 2**16
 MAX_MESSAGE_BYTES = 2**30
 """A single message that claims to unpack to more than this is taken for damaged."""
 _STAMP_LE = struct.Struct("<iI")
 _STAMP_BE = struct.Struct(">iI")
-
-
-@dataclass
-class _OpenFile:
-    path: Path
-    format: FileFormat
-    compression: str
-    storage: StorageFile
 
 
 @dataclass
@@ -205,65 +188,24 @@ class Bag:
 
     # Opening
 
-    def _open_files(self) -> list[_OpenFile]:
-        files: list[_OpenFile] = []
+    def _open_files(self) -> list[OpenFile]:
+        files: list[OpenFile] = []
         faults: list[Fault] = []
         for path in self._layout.files:
             try:
-                files.append(self._open_file(path))
+                file = open_file(path, self._log, self._stack)
             except InvalidInputError as error:
                 faults += error.faults
                 why = "; ".join(f"{fault.found}, expected {fault.expected}" for fault in error.faults)
                 count = self._layout.file_counts.get(path.name)
                 self._log.add(Loss(LossKind.UNREADABLE_FILE, path.name, why, count, path.stat().st_size))
-            except (BagError, *DAMAGE) as error:
-                faults.append(Fault(str(path), short_reason(error), "a readable file"))
-                size = path.stat().st_size
-                self._log.add(Loss(LossKind.UNREADABLE_FILE, path.name, short_reason(error), None, size))
+                continue
+            files.append(file)
+            indices = [self._add_topic(topic) for topic in file.storage.topics]
+            self._blocks += [(block, indices) for block in file.storage.blocks]
         if not files:
             raise InvalidInputError("bag", faults, "nothing in it can be read")
         return files
-
-    def _open_file(self, path: Path) -> _OpenFile:
-        kind = sniff(path)
-        compression, plain = "", path
-        if kind is FileFormat.ZSTD:
-            compression, plain = "zstd", self._unpack(path)
-            kind = sniff(plain)
-        if kind is None or kind is FileFormat.ZSTD:
-            raise InvalidInputError(
-                "bag", [Fault(path.name, looks_like(plain), "an MCAP, SQLite or ROS 1 file")]
-            )
-        named = SUFFIXES.get(Path(path.name.removesuffix(".zstd")).suffix)
-        if named is not None and named is not kind:
-            self._log.note(f"{path.name}: named as {named.value}, but it is {kind.value} and read as that")
-        storage = OPENERS[kind](plain, path.name, self._log)
-        self._stack.callback(storage.close)
-        indices = [self._add_topic(topic) for topic in storage.topics]
-        self._blocks += [(block, indices) for block in storage.blocks]
-        return _OpenFile(path, kind, compression, storage)
-
-    def _unpack(self, path: Path) -> Path:
-        """Undo file compression into a temporary folder; of a file that was cut off, as much as there is."""
-        folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-bag-"))
-        plain = Path(folder) / path.name.removesuffix(".zstd")
-        why = "zstd file compression breaks off"
-        whole = False
-        with path.open("rb") as packed, plain.open("wb") as out:
-            try:
-                unpacker = zstandard.ZstdDecompressor().decompressobj()
-                while piece := packed.read(UNPACK_STEP_BYTES):
-                    while piece:
-                        if unpacker.eof:
-                            unpacker = zstandard.ZstdDecompressor().decompressobj()
-                        out.write(unpacker.decompress(piece))
-                        piece = unpacker.unused_data
-                whole = unpacker.eof
-            except zstandard.ZstdError as error:
-                why = f"{why} ({short_reason(error)})"
-        if not whole:
-            self._log.add(Loss(LossKind.TRUNCATED, path.name, why))
-        return plain
 
     def _add_topic(self, topic: TopicInfo) -> int:
         """Index of the topic in this bag; splits repeat their topics."""
@@ -297,7 +239,7 @@ class Bag:
                 recorded[index] = max(recorded.get(index, 0), stated)
         return recorded
 
-    def _keys_of(self, file: _OpenFile) -> list[int]:
+    def _keys_of(self, file: OpenFile) -> list[int]:
         return [self._keys[(t.name, t.type, t.encoding)] for t in file.storage.topics]
 
     def _compare_counts(self) -> None:

@@ -1,0 +1,91 @@
+"""Opening one file of a bag: what it is by its first bytes, unpacked where the whole file is packed."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from tether.bags.damage import DAMAGE, short_reason
+from tether.bags.mcap_file import open_mcap
+from tether.bags.model import StorageFile
+from tether.bags.report import BagError, Loss, LossKind, LossLog
+from tether.bags.ros1_file import open_ros1
+from tether.bags.sniff import SUFFIXES, FileFormat, looks_like, sniff
+from tether.bags.sqlite_file import open_sqlite
+from tether.errors import Fault, InvalidInputError
+
+OPENERS: dict[FileFormat, Callable[[Path, str, LossLog], StorageFile]] = {
+    FileFormat.MCAP: open_mcap,
+    FileFormat.SQLITE: open_sqlite,
+    FileFormat.ROS1: open_ros1,
+}
+UNPACK_STEP_BYTES = 2**16
+_UNREADABLE: tuple[type[Exception], ...] = (BagError, *DAMAGE)
+
+
+@dataclass
+class OpenFile:
+    """A file of a bag that can be read. compression: of the whole file, or empty."""
+
+    path: Path
+    format: FileFormat
+    compression: str
+    storage: StorageFile
+
+
+def open_file(path: Path, log: LossLog, stack: ExitStack) -> OpenFile:
+    """Open a file; `stack` closes it and removes what was unpacked.
+
+    Raises InvalidInputError where nothing in it can be read.
+    """
+    try:
+        return _open(path, log, stack)
+    except InvalidInputError:
+        raise
+    except _UNREADABLE as error:
+        fault = Fault(str(path), short_reason(error), "a readable file")
+        raise InvalidInputError("bag", [fault], "nothing in it can be read") from error
+
+
+def _open(path: Path, log: LossLog, stack: ExitStack) -> OpenFile:
+    kind = sniff(path)
+    compression, plain = "", path
+    if kind is FileFormat.ZSTD:
+        compression, plain = "zstd", _unpack(path, log, stack)
+        kind = sniff(plain)
+    if kind is None or kind is FileFormat.ZSTD:
+        found = looks_like(plain) + (" once unpacked" if compression else "")
+        raise InvalidInputError("bag", [Fault(path.name, found, "an MCAP, SQLite or ROS 1 file")])
+    named = SUFFIXES.get(Path(path.name.removesuffix(".zstd")).suffix)
+    if named is not None and named is not kind:
+        log.note(f"{path.name}: named as {named.value}, but it is {kind.value} and read as that")
+    storage = OPENERS[kind](plain, path.name, log)
+    stack.callback(storage.close)
+    return OpenFile(path, kind, compression, storage)
+
+
+def _unpack(path: Path, log: LossLog, stack: ExitStack) -> Path:
+    """Undo file compression into a temporary folder; of a file that was cut off, as much as there is."""
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-bag-"))
+    plain = Path(folder) / path.name.removesuffix(".zstd")
+    whole, why = False, "zstd file compression breaks off"
+    with path.open("rb") as packed, plain.open("wb") as out:
+        try:
+            unpacker = zstandard.ZstdDecompressor().decompressobj()
+            while piece := packed.read(UNPACK_STEP_BYTES):
+                while piece:
+                    if unpacker.eof:
+                        unpacker = zstandard.ZstdDecompressor().decompressobj()
+                    out.write(unpacker.decompress(piece))
+                    piece = unpacker.unused_data
+            whole = unpacker.eof
+        except zstandard.ZstdError as error:
+            why = f"{why} ({short_reason(error)})"
+    if not whole:
+        log.add(Loss(LossKind.TRUNCATED, path.name, why))
+    return plain

@@ -124,6 +124,11 @@ def make_policy_stage(policy: str) -> PolicyStage:
     return PolicyStage(policy_kit(policy).make(), skills())
 
 
+def make_bridge_stage() -> BridgeStage:
+    """The bridge, which arbitrates between the proposals for a decision."""
+    return BridgeStage()
+
+
 def make_motion_stage(profile_name: str) -> MotionStage:
     """The primitives' executor; it compensates the nominal lag of the profile's servos."""
     actuation = profile(profile_name).actuation
@@ -147,7 +152,7 @@ def make_stages(policy: str, profile_name: str) -> Stages:
         camera=make_camera_ingest(policy),
         fusion=make_fusion_stage(policy),
         policy=make_policy_stage(policy),
-        bridge=BridgeStage(),
+        bridge=make_bridge_stage(),
         motion=make_motion_stage(profile_name),
         gate=make_gate_stage(policy),
     )
@@ -159,7 +164,12 @@ def make_pipeline(policy: str, profile_name: str) -> Pipeline:
 
 
 def make_world(
-    task_name: str, profile_name: str, *, truth_age_ns: int | None, pictures: bool, steady_watchdog: bool = False
+    task_name: str,
+    profile_name: str,
+    *,
+    truth_age_ns: int | None,
+    pictures: bool,
+    steady_watchdog: bool = False,
 ) -> MujocoWorld:
     """The MuJoCo world.
 

@@ -75,7 +75,9 @@ class Inbox:
         if not self._plans:
             return []
         plan = self._plans[0]
-        return [f"{name} {number}" for name, epoch, number in self._keys(plan) if (name, epoch, number) not in self._items]
+        return [
+            f"{name} {number}" for name, epoch, number in self._keys(plan) if (name, epoch, number) not in self._items
+        ]
 
     def take(self) -> TickInputs | None:
         """Close the oldest open tick and hand over its inputs, or None while something is missing."""

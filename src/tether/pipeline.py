@@ -94,9 +94,7 @@ class Pipeline:
     def tick(self, delivery: TickDelivery) -> TickTrace:
         """From what the world delivered to the command that may reach the motors."""
         s, now_ns = self._s, delivery.stamp_ns
-        batch = s.imu.step(
-            delivery.episode, delivery.tick, now_ns, readings_of(_of_type(delivery.samples, ImuSample))
-        )
+        batch = s.imu.step(delivery.episode, delivery.tick, now_ns, readings_of(_of_type(delivery.samples, ImuSample)))
         pictures = [
             s.camera.ingest(picture, picture.camera, now_ns, picture.ref.sequence).feature
             for picture in _of_type(delivery.samples, ImageSample)

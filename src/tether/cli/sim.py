@@ -25,7 +25,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--policy", default="classic", help="scripted (an oracle) or classic (default: %(default)s)")
     parser.add_argument("--task", default="pick", help="name in config/tasks or a YAML file (default: %(default)s)")
-    parser.add_argument("--profile", default="real", help="name in config/profiles or a YAML file (default: %(default)s)")
+    parser.add_argument(
+        "--profile", default="real", help="name in config/profiles or a YAML file (default: %(default)s)"
+    )
     parser.add_argument("--episodes", type=int, default=3, metavar="N", help="default: %(default)s")
     parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the first episode")
     parser.add_argument("--realtime", action="store_true", help="real time instead of lockstep")

@@ -9,6 +9,7 @@ import numpy as np
 
 from tether.codec.store import message
 from tether.contracts import (
+    F64,
     CameraModel,
     Command,
     Decision,
@@ -83,7 +84,12 @@ def tick_plan_message(plan: TickPlan) -> Any:
     """tether_msgs/TickPlan."""
     decision = plan.decision_id if plan.decision_id is not None else 0
     return message("tether_msgs/msg/TickPlan")(
-        to_time(plan.stamp_ns), plan.episode, plan.tick, plan.decision_id is not None, decision, refs_message(plan.due)
+        to_time(plan.stamp_ns),
+        plan.episode,
+        plan.tick,
+        plan.decision_id is not None,
+        decision,
+        refs_message(plan.due),
     )
 
 
@@ -96,14 +102,19 @@ def tick_plan_from(msg: Any) -> TickPlan:
 def skill_message(skill: SkillContext) -> Any:
     """tether_msgs/SkillContext."""
     return message("tether_msgs/msg/SkillContext")(
-        skill.skill_id, skill.name, skill.params, skill.step_k, skill.step_n, np.asarray(skill.primitive_mask, np.bool_)
+        skill.skill_id,
+        skill.name,
+        skill.params,
+        skill.step_k,
+        skill.step_n,
+        np.asarray(skill.primitive_mask, np.bool_),
     )
 
 
 def skill_from(msg: Any) -> SkillContext:
     """From tether_msgs/SkillContext."""
     mask = np.asarray(msg.primitive_mask, np.bool_)
-    return SkillContext(int(msg.skill_id), msg.name, _f64(msg.params), int(msg.step_k), int(msg.step_n), mask)
+    return SkillContext(int(msg.skill_id), msg.name, floats(msg.params), int(msg.step_k), int(msg.step_n), mask)
 
 
 def episode_start_message(
@@ -167,8 +178,8 @@ def imu_batch_message(batch: ImuBatch) -> Any:
 
 def imu_batch_from(msg: Any) -> ImuBatch:
     """From tether_msgs/ImuBatch."""
-    gyro = _f64(msg.angular_velocity).reshape(-1, 3)
-    accel = _f64(msg.linear_acceleration).reshape(-1, 3)
+    gyro = floats(msg.angular_velocity).reshape(-1, 3)
+    accel = floats(msg.linear_acceleration).reshape(-1, 3)
     refs = refs_from(msg.samples)
     samples = tuple(ImuSample(r, g, a) for r, g, a in zip(refs, gyro, accel, strict=True))
     token = np.asarray(msg.token, np.float32) if msg.has_token else None
@@ -203,7 +214,7 @@ def image_feature_from(msg: Any) -> ImageFeature:
     """From tether_msgs/ImageFeature."""
     camera = None
     if msg.width:
-        camera = CameraModel(int(msg.width), int(msg.height), _f64(msg.k).reshape(3, 3), msg.frame_id)
+        camera = CameraModel(int(msg.width), int(msg.height), floats(msg.k).reshape(3, 3), msg.frame_id)
     tokens = None
     if msg.has_tokens:
         tokens = np.asarray(msg.tokens, np.float32).reshape(int(msg.token_count), int(msg.token_dim))
@@ -227,9 +238,9 @@ def estimate_from(msg: Any) -> Estimate:
     """From tether_msgs/Estimate."""
     return Estimate(
         to_ns(msg.stamp),
-        _f64(msg.position),
-        _f64(msg.velocity),
-        _f64(msg.acceleration),
+        floats(msg.position),
+        floats(msg.velocity),
+        floats(msg.acceleration),
         float(msg.sigma_m),
         bool(msg.valid),
     )
@@ -265,7 +276,10 @@ def fused_state_from(msg: Any) -> FusedState:
     joints = None
     if msg.has_joints:
         joints = JointSample(
-            ref_from(msg.joint_sample), tuple(msg.joint_names), _f64(msg.joint_position), _f64(msg.joint_velocity)
+            ref_from(msg.joint_sample),
+            tuple(msg.joint_names),
+            floats(msg.joint_position),
+            floats(msg.joint_velocity),
         )
     return FusedState(
         int(msg.decision_id),
@@ -274,7 +288,7 @@ def fused_state_from(msg: Any) -> FusedState:
         _ages_from(msg.ages),
         estimate_from(msg.estimate),
         joints,
-        _f64(msg.imu_window).reshape(6, -1),
+        floats(msg.imu_window).reshape(6, -1),
         np.asarray(msg.detections, np.float32).reshape(-1, 6),
         np.asarray(msg.features, np.float32),
         skill_from(msg.skill),
@@ -301,7 +315,7 @@ def action_from(msg: Any) -> HybridAction:
         int(msg.decision_id),
         to_ns(msg.stamp),
         Primitive(int(msg.primitive)),
-        _f64(msg.params),
+        floats(msg.params),
         estimate_from(msg.estimate),
         Source(msg.source),
     )
@@ -369,9 +383,7 @@ def decision_from(msg: Any) -> Decision:
     )
 
 
-def proposed_message(
-    command: Command | None, episode: int, tick: int, stamp_ns: int, used: Iterable[SampleRef]
-) -> Any:
+def proposed_message(command: Command | None, episode: int, tick: int, stamp_ns: int, used: Iterable[SampleRef]) -> Any:
     """tether_msgs/ProposedCommand; command None says that there is nothing to propose at this tick."""
     return message("tether_msgs/msg/ProposedCommand")(
         to_time(stamp_ns),
@@ -398,9 +410,9 @@ def proposed_from(msg: Any) -> Command | None:
         int(msg.decision_id),
         Source(msg.source),
         tuple(msg.joint_names),
-        _f64(msg.position),
-        _f64(msg.velocity),
-        _f64(msg.base_twist),
+        floats(msg.position),
+        floats(msg.velocity),
+        floats(msg.base_twist),
     )
 
 
@@ -428,9 +440,9 @@ def executed_from(msg: Any) -> ExecutedCommand:
         NO_DECISION,
         Source.GATE,
         tuple(msg.joint_names),
-        _f64(msg.position),
-        _f64(msg.velocity),
-        _f64(msg.base_twist),
+        floats(msg.position),
+        floats(msg.velocity),
+        floats(msg.base_twist),
     )
     return ExecutedCommand(ref, command, bool(msg.watchdog_stop))
 
@@ -481,12 +493,12 @@ def truth_from(msg: Any) -> TruthSample:
     """From tether_msgs/WorldTruth."""
     return TruthSample(
         ref_from(msg.sample),
-        _f64(msg.p_base_cube),
-        _f64(msg.v_base_cube),
-        _f64(msg.p_world_base),
-        _f64(msg.base_twist),
-        _f64(msg.joint_position),
-        _f64(msg.joint_velocity),
+        floats(msg.p_base_cube),
+        floats(msg.v_base_cube),
+        floats(msg.p_world_base),
+        floats(msg.base_twist),
+        floats(msg.joint_position),
+        floats(msg.joint_velocity),
         bool(msg.held),
         float(msg.cube_height_m),
     )
@@ -500,5 +512,6 @@ def _latency_from(msg: Any) -> dict[str, int]:
     return {stage: int(ns) for stage, ns in zip(msg.latency_stages, msg.latency_ns, strict=True)}
 
 
-def _f64(values: Any) -> Any:
+def floats(values: Any) -> F64:
+    """Values as an array of float64, not copied where they are one."""
     return np.asarray(values, np.float64)

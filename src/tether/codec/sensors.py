@@ -10,7 +10,16 @@ import numpy as np
 
 from tether.codec.convert import NO_DECISION, to_ns, to_time
 from tether.codec.store import message
-from tether.contracts import CameraModel, Command, ImageSample, ImuSample, JointSample, SampleRef, Source, Stream
+from tether.contracts import (
+    CameraModel,
+    Command,
+    ImageSample,
+    ImuSample,
+    JointSample,
+    SampleRef,
+    Source,
+    Stream,
+)
 from tether.ingest.camera import CompressedImage, RawImage
 from tether.ingest.imu import ImuReading
 
@@ -64,7 +73,11 @@ def imu_reading(msg: Any) -> ImuReading:
 def joint_state_message(sample: JointSample) -> Any:
     """sensor_msgs/JointState."""
     return message("sensor_msgs/msg/JointState")(
-        header_message(sample.ref.stamp_ns, ""), list(sample.names), sample.position, sample.velocity, np.zeros(0)
+        header_message(sample.ref.stamp_ns, ""),
+        list(sample.names),
+        sample.position,
+        sample.velocity,
+        np.zeros(0),
     )
 
 
@@ -122,7 +135,9 @@ def camera_info_message(camera: CameraModel, stamp_ns: int) -> Any:
 
 def camera_model_from(msg: Any) -> CameraModel:
     """From sensor_msgs/CameraInfo."""
-    return CameraModel(int(msg.width), int(msg.height), np.asarray(msg.k, np.float64).reshape(3, 3), msg.header.frame_id)
+    return CameraModel(
+        int(msg.width), int(msg.height), np.asarray(msg.k, np.float64).reshape(3, 3), msg.header.frame_id
+    )
 
 
 def joint_command_message(command: Command) -> Any:
@@ -172,5 +187,21 @@ def event_message(
 ) -> Any:
     """tether_msgs/Event."""
     return message("tether_msgs/msg/Event")(
-        to_time(stamp_ns), node, severity, kind, text, json.dumps(data or {}, sort_keys=True), INFO=0, WARN=1, ERROR=2
+        to_time(stamp_ns),
+        node,
+        severity,
+        kind,
+        text,
+        json.dumps(data or {}, sort_keys=True),
+        INFO=0,
+        WARN=1,
+        ERROR=2,
     )
+
+
+def event_data(msg: Any) -> dict[str, Any]:
+    """The data of a tether_msgs/Event; ValueError where it is no JSON object."""
+    data = json.loads(msg.data_json)
+    if not isinstance(data, dict):
+        raise ValueError(f"data of event {msg.kind!r} is {type(data).__name__}, expected an object")
+    return data

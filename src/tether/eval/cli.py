@@ -22,7 +22,9 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--policy", required=True, help="scripted (an oracle) or classic")
     parser.add_argument("--task", default="pick", help="name in config/tasks or a YAML file (default: %(default)s)")
-    parser.add_argument("--profile", default="real", help="name in config/profiles or a YAML file (default: %(default)s)")
+    parser.add_argument(
+        "--profile", default="real", help="name in config/profiles or a YAML file (default: %(default)s)"
+    )
     parser.add_argument("--episodes", type=_positive, default=100, metavar="N", help="default: %(default)s")
     parser.add_argument("--seed", type=_not_negative, default=0, metavar="S", help="seed of the first episode")
     parser.add_argument("--graph", action="store_true", help="through the live ROS 2 nodes, in lockstep")
@@ -48,9 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         results = evaluate_graph(setting, a.episodes, on_result=lambda r: progress.step())
     else:
-        results = evaluate(
-            setting, a.episodes, workers=a.workers, journal=journal, on_result=lambda r: progress.step()
-        )
+        results = evaluate(setting, a.episodes, workers=a.workers, journal=journal, on_result=lambda r: progress.step())
     sys.stdout.write(as_table(setting, results))
     if a.json is not None:
         write_json(a.json, as_json(setting, results))

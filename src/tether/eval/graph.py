@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tether.contracts import EpisodeResult
-from tether.errors import TetherError
+from tether.errors import DeadlineError, TetherError
 from tether.eval.journal import read_results
 from tether.eval.result import Setting
 from tether.launch.reader import read
-from tether.launch.runner import LaunchTimeoutError, Outcome, Runner
+from tether.launch.runner import Outcome, Runner
 from tether.resources import resource_path
 
 _POLL_S = 0.2
@@ -83,7 +83,7 @@ def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None =
 def _wait(runner: Runner) -> Outcome | None:
     try:
         return runner.wait(_POLL_S)
-    except LaunchTimeoutError:
+    except DeadlineError:
         return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -97,14 +97,24 @@ class CameraIngest:
         admission = self.admission.admit(stamp_ns, now_ns)
         if admission.rejection is not None:
             return self._refuse(ref, camera, admission.rejection, admission.jump)
+        result = self.look(message, camera, ref)
+        if result.rejection is not None:
+            self.rejected[result.rejection.reason] += 1
+            return replace(result, jump=admission.jump)
+        return replace(result, jump=admission.jump, gap_ns=admission.gap_ns, reordered=admission.reordered)
+
+    def look(
+        self, message: RawImage | CompressedImage | ImageSample, camera: CameraModel | None, ref: SampleRef
+    ) -> CameraResult:
+        """Judge the content of a picture alone, whatever its stamp: what replay does with an admitted one."""
         try:
             rgb = _colour(_decode(message, self.config.order_8uc3))
             _check_camera(rgb, camera)
         except RejectedError as error:
-            return self._refuse(ref, camera, error.rejection, admission.jump)
-        detections = self._detector.detect(rgb, camera)
-        feature = ImageFeature(ref, camera, detections)
-        return CameraResult(feature, rgb, None, admission.jump, admission.gap_ns, admission.reordered)
+            return CameraResult(
+                ImageFeature(ref, camera, _NO_DETECTIONS, rejected=str(error.rejection)), None, error.rejection
+            )
+        return CameraResult(ImageFeature(ref, camera, self._detector.detect(rgb, camera)), rgb, None)
 
     def _refuse(
         self, ref: SampleRef, camera: CameraModel | None, rejection: Rejection, jump: ClockJump | None
@@ -132,9 +142,7 @@ def _decode(message: RawImage | CompressedImage | ImageSample, order_8uc3: Order
 
 def _colour(picture: Picture | U8) -> U8:
     if isinstance(picture, DepthImage):
-        raise RejectedError(
-            Reason.DEPTH_NOT_COLOUR, "a depth picture on the colour topic, expected a colour encoding"
-        )
+        raise RejectedError(Reason.DEPTH_NOT_COLOUR, "a depth picture on the colour topic, expected a colour encoding")
     return picture if isinstance(picture, np.ndarray) else picture.rgb
 
 

@@ -21,8 +21,9 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
-from tether_ros import topics
+from tether_ros import qos
 
+from tether import topics
 from tether.clock import SteadyClock
 from tether.codec import encode, sensors
 from tether.launch.lifecycle import Deadlines, Interrupted, Lineup, NodeFaultError, NodeReport, State
@@ -50,10 +51,10 @@ class LifecycleManager(Node):
             lost_s=self._seconds("lost_s", 5.0, "of silence make a node lost"),
         )
         self._status = self.create_publisher(
-            DiagnosticArray, topics.LIFECYCLE_STATUS.name, topics.publisher_qos(topics.LIFECYCLE_STATUS)
+            DiagnosticArray, topics.LIFECYCLE_STATUS.name, qos.publisher_qos(topics.LIFECYCLE_STATUS)
         )
         self._events = self.create_publisher(
-            topics.EVENTS.message_class(), topics.EVENTS.name, topics.publisher_qos(topics.EVENTS)
+            qos.message_class(topics.EVENTS), topics.EVENTS.name, qos.publisher_qos(topics.EVENTS)
         )
         unknown = sorted(set(self._may_finish) - set(nodes))
         if unknown:

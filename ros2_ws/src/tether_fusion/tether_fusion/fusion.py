@@ -6,14 +6,15 @@ import sys
 import time
 from typing import Any
 
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+from tether import topics
 from tether.assembly import make_fusion_stage
 from tether.codec import convert, sensors
 from tether.contracts import DECISION_NS, ExecutedCommand, ImageFeature, ImuBatch, JointSample, Stream
 from tether.fusion.estimator import Arrivals
 from tether.lockstep import Needs, TickInputs
-from tether_ros import topics
-from tether_ros.node import Mode, StageNode
-from tether_ros.process import run
 
 IMU = "imu_batch"
 
@@ -21,9 +22,7 @@ IMU = "imu_batch"
 class FusionNode(StageNode):
     """See `tether.fusion`."""
 
-    needs = Needs(
-        streams=frozenset({Stream.CAMERA, Stream.JOINTS, Stream.EXECUTED}), every_tick=frozenset({IMU})
-    )
+    needs = Needs(streams=frozenset({Stream.CAMERA, Stream.JOINTS, Stream.EXECUTED}), every_tick=frozenset({IMU}))
 
     def __init__(self) -> None:
         super().__init__("fusion")

@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+from tether import topics
 from tether.assembly import make_camera_ingest
 from tether.codec import convert, sensors
 from tether.contracts import CameraModel, SampleRef, Stream
 from tether.ingest.camera import CompressedImage, RawImage
 from tether.lockstep import Needs, TickInputs
-from tether_ros import topics
-from tether_ros.node import Mode, StageNode
-from tether_ros.process import run
 
 
 class CameraIngestNode(StageNode):

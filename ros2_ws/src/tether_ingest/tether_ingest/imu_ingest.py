@@ -5,14 +5,15 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+from tether import topics
 from tether.assembly import make_imu_stage
 from tether.codec import convert, sensors
 from tether.contracts import SampleRef, Stream
 from tether.ingest.imu import ImuReading
 from tether.lockstep import Needs, TickInputs
-from tether_ros import topics
-from tether_ros.node import Mode, StageNode
-from tether_ros.process import run
 
 
 class ImuIngestNode(StageNode):

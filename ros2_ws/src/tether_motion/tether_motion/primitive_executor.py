@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+from tether import topics
 from tether.assembly import make_motion_stage
 from tether.codec import convert, sensors
 from tether.contracts import TICK_NS, HybridAction, ImuBatch, JointSample, SampleRef, Stream
 from tether.lockstep import Needs, TickInputs, in_order
-from tether_ros import topics
-from tether_ros.node import Mode, StageNode
-from tether_ros.process import run
 
 DECISION = "decision"
 IMU = "imu_batch"
@@ -20,9 +21,7 @@ IMU = "imu_batch"
 class PrimitiveExecutorNode(StageNode):
     """See `tether.motion`."""
 
-    needs = Needs(
-        streams=frozenset({Stream.JOINTS}), every_tick=frozenset({IMU}), at_decision=frozenset({DECISION})
-    )
+    needs = Needs(streams=frozenset({Stream.JOINTS}), every_tick=frozenset({IMU}), at_decision=frozenset({DECISION}))
 
     def __init__(self) -> None:
         super().__init__("primitive_executor")
@@ -93,6 +92,7 @@ class PrimitiveExecutorNode(StageNode):
     def _forget(self) -> None:
         self._joints: list[JointSample] = []
         self._imu: list[ImuBatch] = []
+        self._used: list[SampleRef] = []
         self._action: HybridAction | None = None
 
 

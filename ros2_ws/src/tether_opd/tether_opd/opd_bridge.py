@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from tether.bridge.stage import BridgeStage
-from tether.codec import convert
-from tether.lockstep import Needs, TickInputs
-from tether_ros import topics
 from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
+
+from tether import topics
+from tether.assembly import make_bridge_stage
+from tether.codec import convert
+from tether.lockstep import Needs, TickInputs
 
 OUTPUT = "policy_output"
 
@@ -25,7 +26,7 @@ class OpdBridgeNode(StageNode):
 
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
-        self._stage = BridgeStage()
+        self._stage = make_bridge_stage()
         self._decision = self.outlet(topics.DECISION)
         self.world_inlets()
         self.inlet(topics.POLICY_OUTPUT, self._on_output)

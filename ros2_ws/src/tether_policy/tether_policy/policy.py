@@ -7,14 +7,15 @@ import sys
 import time
 from typing import Any
 
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+from tether import topics
 from tether.assembly import make_policy_stage
 from tether.codec import convert, sensors
 from tether.contracts import FusedState, Stream, TruthSample
 from tether.errors import TetherError
 from tether.lockstep import Needs, TickInputs
-from tether_ros import topics
-from tether_ros.node import Mode, StageNode
-from tether_ros.process import run
 
 STATE = "fused_state"
 

@@ -21,13 +21,14 @@ from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallba
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
+
+from tether import topics
 from tether.codec import convert, decode, encode, sensors
 from tether.contracts import Stream
 from tether.errors import TetherError
 from tether.lockstep import Inbox, Needs, TickInputs
-
-from tether_ros import topics
-from tether_ros.topics import Topic
+from tether.topics import Topic
+from tether_ros import qos
 
 MATCH_DEADLINE_S = 5.0
 EPISODE = "episode"
@@ -107,9 +108,9 @@ class StageNode(LifecycleNode):
     def outlet(self, topic: Topic) -> Outlet:
         """A publisher for `topic`, undone on clean-up."""
         publisher = self.create_publisher(
-            topic.message_class(),
+            qos.message_class(topic),
             topic.name,
-            topics.publisher_qos(topic),
+            qos.publisher_qos(topic),
             event_callbacks=PublisherEventCallbacks(incompatible_qos=self._on_incompatible(topic, "subscriber")),
         )
         self._undo.append(lambda: self.destroy_publisher(publisher))
@@ -131,10 +132,10 @@ class StageNode(LifecycleNode):
                 self._pump()
 
         subscription = self.create_subscription(
-            topic.message_class(),
+            qos.message_class(topic),
             topic.name,
             on_bytes,
-            topics.subscriber_qos(topic, must_not_lose=self.mode is Mode.LOCKSTEP),
+            qos.subscriber_qos(topic, must_not_lose=self.mode is Mode.LOCKSTEP),
             raw=True,
             event_callbacks=SubscriptionEventCallbacks(incompatible_qos=self._on_incompatible(topic, "publisher")),
         )
@@ -294,7 +295,9 @@ class StageNode(LifecycleNode):
                 for outlet in self._outlets
                 if outlet.matched() < max(1, self.count_subscribers(outlet.topic.name))
             ]
-            unmatched += [f"nobody publishes {topic.name}" for topic, sub in self._inlets if not sub.get_publisher_count()]
+            unmatched += [
+                f"nobody publishes {topic.name}" for topic, sub in self._inlets if not sub.get_publisher_count()
+            ]
             if not unmatched or time.monotonic() > deadline:
                 return unmatched
             time.sleep(0.02)
@@ -314,4 +317,3 @@ class StageNode(LifecycleNode):
             self.event(sensors.Severity.WARN, "incompatible_qos", text)
 
         return report
-

@@ -6,15 +6,16 @@ import sys
 import time
 from typing import Any
 
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+from tether import topics
 from tether.assembly import make_gate_stage
 from tether.codec import convert, sensors
 from tether.contracts import TICK_NS, Command, SampleRef, Stream
 from tether.lockstep import Needs, TickInputs, in_order
 from tether.safety.stage import GateInputs
 from tether_msgs.srv import Arm, ResetStop
-from tether_ros import topics
-from tether_ros.node import Mode, StageNode
-from tether_ros.process import run
 
 DECISION = "decision"
 IMU = "imu_batch"

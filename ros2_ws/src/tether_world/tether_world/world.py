@@ -11,7 +11,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from tether.assembly import make_world, policy_kit, skill_of_task
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+from tether import __version__, topics
+from tether.assembly import make_world, policy_kit, skill_of_task, skills
+from tether.check.recording import RUN_CONFIG
 from tether.codec import convert, sensors
 from tether.contracts import (
     TICK_NS,
@@ -30,9 +35,6 @@ from tether.contracts import (
 from tether.eval.journal import append_result
 from tether.lockstep import TickInputs
 from tether.world.mujoco_world import MujocoWorld
-from tether_ros import topics
-from tether_ros.node import Mode, StageNode
-from tether_ros.process import run
 
 FIRST_EPISODE_NS = 1_000_000_000
 """Lockstep time starts here: a stamp of zero is what a broken driver sends."""
@@ -108,6 +110,14 @@ class WorldNode(StageNode):
 
     def _begin_first(self) -> None:
         self._begin.cancel()
+        config = {
+            "task_sha256": self._world.task.sha256,
+            "profile_sha256": self._world.profile.sha256,
+            "skills_sha256": skills().sha256,
+            "mode": self.mode.value,
+            "version": __version__,
+        }
+        self.event(sensors.Severity.INFO, RUN_CONFIG, f"{self._policy} on {self._task}, {self._profile}", config)
         self._next_episode(FIRST_EPISODE_NS)
         if self.mode is Mode.REALTIME:
             self.every(TICK_NS * 1e-9, self._tick_live)

@@ -1,0 +1,193 @@
+"""`tether replay --check`: is every decision of a recording what the same code makes of the same samples?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tether.assembly import make_camera_ingest, profile, skills
+from tether.bags.report import Report
+from tether.check.rebuild import Samples, Step, rebuild
+from tether.check.recording import Recording, load_recording
+from tether.codec import convert, encode
+from tether.contracts import Stream
+from tether.errors import Fault, InvalidInputError
+from tether.results import header
+
+_TIMINGS = frozenset({"latency_stages", "latency_ns"})
+"""Fields that say how long something took; they are not part of a decision."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first step that came out otherwise. modality: whose input differs from what the run recorded of it."""
+
+    episode: int
+    stage: str
+    number: int
+    fields: tuple[str, ...]
+    modality: str
+    detail: str
+
+
+@dataclass(frozen=True, eq=False)
+class CheckReport:
+    """Outcome of a check. steps: stage → number of steps that were rebuilt and are identical."""
+
+    bag: Path
+    policy: str
+    runtime: str
+    episodes: int
+    steps: dict[str, int]
+    difference: Difference | None
+    reading: Report
+
+    @property
+    def identical(self) -> bool:
+        """Whether every step came out bit for bit as recorded."""
+        return self.difference is None
+
+    def as_json(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            **header("replay --check", 0),
+            "bag": str(self.bag),
+            "policy": self.policy,
+            "runtime": self.runtime,
+            "episodes": self.episodes,
+            "identical": self.identical,
+            "steps": self.steps,
+            "difference": None if self.difference is None else vars(self.difference),
+            "reading": self.reading.to_json(),
+        }
+
+    def as_table(self) -> str:
+        """For people."""
+        steps = ", ".join(f"{count} of {stage}" for stage, count in self.steps.items()) or "none"
+        lines = [
+            f"{self.bag}: {self.episodes} episodes of {self.policy} on {self.runtime}",
+            f"  identical: {steps}",
+        ]
+        if self.difference is not None:
+            d = self.difference
+            lines.append(f"  first difference: episode {d.episode}, {d.stage} {d.number}: {', '.join(d.fields)}")
+            lines.append(f"  modality: {d.modality} ({d.detail})")
+        return "\n".join(lines) + "\n"
+
+
+def check_bag(path: Path) -> CheckReport:
+    """Rebuild a recording's decisions and compare.
+
+    Raises InvalidInputError where the bag holds no run, or one made with another profile or skill table.
+    """
+    recording = load_recording(path, make_camera_ingest)
+    _require_same_config(recording)
+    samples = Samples(recording)
+    steps: Counter[str] = Counter()
+    difference = None
+    for number, episode in sorted(recording.episodes.items()):
+        for step in rebuild(episode, samples):
+            fields = _differing(step)
+            if fields:
+                difference = _explain(recording, samples, number, step, fields)
+                break
+            steps[step.stage] += 1
+        if difference is not None:
+            break
+    first = next(iter(recording.episodes.values()))
+    outputs = [o for e in recording.episodes.values() for o in e.outputs.values()]
+    runtime = outputs[0].runtime if outputs else "none"
+    return CheckReport(
+        path, first.start.policy, runtime, len(recording.episodes), dict(steps), difference, recording.report
+    )
+
+
+def _require_same_config(recording: Recording) -> None:
+    config = recording.run_config
+    if config is None:
+        return
+    start = next(iter(recording.episodes.values())).start
+    present = {"profile_sha256": profile(start.profile).sha256, "skills_sha256": skills().sha256}
+    faults = [
+        Fault(key, f"{config[key][:12]}… in the recording", f"{value[:12]}…, the present one")
+        for key, value in present.items()
+        if config.get(key, value) != value
+    ]
+    if faults:
+        raise InvalidInputError("recording to check", faults, "check out the commit that recorded it")
+
+
+def _differing(step: Step) -> tuple[str, ...]:
+    """Names of the fields in which record and rebuilt message differ, bit for bit; empty where they are identical."""
+    if step.missing is not None:
+        return (f"missing {step.missing.stream.value} sample",)
+    if encode(step.recorded) == encode(step.rebuilt):
+        return ()
+    return tuple(_fields(step.recorded, step.rebuilt, ""))
+
+
+def _fields(a: Any, b: Any, prefix: str) -> list[str]:
+    out: list[str] = []
+    for name in a.__dataclass_fields__:
+        x, y = getattr(a, name), getattr(b, name)
+        if name in _TIMINGS or name.startswith("__"):
+            continue
+        if hasattr(x, "__msgtype__"):
+            out += _fields(x, y, f"{prefix}{name}.")
+        elif not _same(x, y):
+            out.append(prefix + name)
+    return out
+
+
+def _same(x: Any, y: Any) -> bool:
+    if isinstance(x, np.ndarray):
+        return bool(np.asarray(x).tobytes() == np.asarray(y, dtype=x.dtype).tobytes())
+    if isinstance(x, list) and x and hasattr(x[0], "__msgtype__"):
+        return len(x) == len(y) and all(not _fields(p, q, "") for p, q in zip(x, y, strict=True))
+    if isinstance(x, float):
+        return bool(np.float64(x).tobytes() == np.float64(y).tobytes())
+    return bool(x == y)
+
+
+def _explain(recording: Recording, samples: Samples, episode: int, step: Step, fields: tuple[str, ...]) -> Difference:
+    if step.missing is not None:
+        ref = step.missing
+        detail = f"its sample of {ref.stamp_ns} ns was used and is not in the bag"
+        return Difference(episode, step.stage, step.number, fields, ref.stream.value, detail)
+    for modality, detail in _changed_inputs(recording, samples, episode, step):
+        return Difference(episode, step.stage, step.number, fields, modality, detail)
+    detail = "the inputs are as recorded; code, libraries or machine compute something else"
+    return Difference(episode, step.stage, step.number, fields, "none", detail)
+
+
+def _changed_inputs(recording: Recording, samples: Samples, episode: int, step: Step) -> list[tuple[str, str]]:
+    """Inputs of the step that are not what the stages before it recorded of them, by modality."""
+    used = convert.refs_from(step.recorded.used)
+    changed: list[tuple[str, str]] = []
+    batches = {
+        sample.ref.stamp_ns: sample
+        for msg in recording.episodes[episode].batches.values()
+        for sample in convert.imu_batch_from(msg).samples
+    }
+    for ref in used:
+        at = f"sample of {ref.stamp_ns} ns differs from what ingest handed on"
+        if ref.stream is Stream.IMU and ref.stamp_ns in batches:
+            (raw,), kept = samples.imu([ref]), batches[ref.stamp_ns]
+            same = _same(raw.angular_velocity_rad_s, kept.angular_velocity_rad_s)
+            if not (same and _same(raw.linear_acceleration_m_s2, kept.linear_acceleration_m_s2)):
+                changed.append((ref.stream.value, at))
+        elif ref.stream is Stream.CAMERA and ref.stamp_ns in recording.features:
+            (seen,) = samples.pictures([ref])
+            record = convert.image_feature_from(recording.features[ref.stamp_ns])
+            if not _same(seen.detections, record.detections):
+                changed.append((ref.stream.value, at))
+    state = recording.episodes[episode].states.get(step.number) if step.stage == "fusion" else None
+    if state is not None and any(name.startswith("joint") for name in _fields(step.recorded, step.rebuilt, "")):
+        changed.append((Stream.JOINTS.value, "the newest joint sample differs from the one that was fused"))
+    if step.stage == "policy" and not changed and any(ref.stream is Stream.TRUTH for ref in used):
+        changed.append((Stream.TRUTH.value, "the fused state is as recorded, so the truth is not"))
+    return changed

@@ -12,9 +12,7 @@ MS = 1_000_000
 
 def robot() -> AlignedBuffer:
     """100 ms of an IMU at 100 Hz (3 ms late) and a camera at 33 Hz (120 ms late), in stamp order."""
-    buffer = AlignedBuffer(
-        {"imu": StreamSpec(interpolate=linear), "camera": StreamSpec(BufferConfig(capacity=8))}
-    )
+    buffer = AlignedBuffer({"imu": StreamSpec(interpolate=linear), "camera": StreamSpec(BufferConfig(capacity=8))})
     for i in range(11):
         buffer.insert("imu", i * 10 * MS, i * 10 * MS + 3 * MS, float(i), i)
     for i in range(4):
@@ -71,9 +69,7 @@ def test_clear_empties_every_stream() -> None:
     assert buffer.as_of(50 * MS).missing == ("imu", "camera")
 
 
-@pytest.mark.parametrize(
-    "call", [lambda b: b.insert("lidar", 0, 0, 0), lambda b: b.arrived_by(0, {"lidar": 2})]
-)
+@pytest.mark.parametrize("call", [lambda b: b.insert("lidar", 0, 0, 0), lambda b: b.arrived_by(0, {"lidar": 2})])
 def test_unknown_stream_is_refused_with_the_known_ones(call: object) -> None:
     with pytest.raises(InvalidInputError, match=r"lidar.*imu, camera"):
         call(robot())  # type: ignore[operator]

@@ -55,17 +55,14 @@ def events_of(streams: int) -> st.SearchStrategy[list[Event]]:
     return st.lists(st.tuples(st.integers(0, streams - 1), st.integers(0, 60)), max_size=80)
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(st.data(), st.integers(1, 4), st.integers(1, 12), st.integers(1, 25))
-def test_same_sets_as_the_algorithm_written_out(
-    data: st.DataObject, streams: int, queue: int, slop: int
-) -> None:
+def test_same_sets_as_the_algorithm_written_out(data: st.DataObject, streams: int, queue: int, slop: int) -> None:
     events = data.draw(events_of(streams))
-    assert sets_of(ApproximateMatcher(streams, queue, slop), events) == sets_of(
-        Oracle(streams, queue, slop), events
-    )
+    assert sets_of(ApproximateMatcher(streams, queue, slop), events) == sets_of(Oracle(streams, queue, slop), events)
 
 
+@settings(deadline=None)
 @given(events_of(3), st.integers(1, 25))
 def test_set_is_narrower_than_slop_and_no_message_is_used_twice(events: list[Event], slop: int) -> None:
     found = sets_of(ApproximateMatcher(3, 10, slop), events)
@@ -129,9 +126,7 @@ def test_benchmark_workload_gives_the_oracles_sets(seed: int) -> None:
 
 
 @pytest.mark.ros
-@pytest.mark.skipif(
-    ENVIRONMENT not in os.environ, reason=f"${ENVIRONMENT} names no checkout of ros2/message_filters"
-)
+@pytest.mark.skipif(ENVIRONMENT not in os.environ, reason=f"${ENVIRONMENT} names no checkout of ros2/message_filters")
 @pytest.mark.parametrize("seed", range(3))
 def test_same_sets_as_message_filters_itself(seed: int) -> None:
     module, _ = load_message_filters(Path(os.environ[ENVIRONMENT]))

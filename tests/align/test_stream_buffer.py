@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tether import config
@@ -226,6 +226,7 @@ def test_value_of_a_stream_that_is_not_interpolated_grows_stale_until_the_next()
     assert (view.value, view.quality, view.staleness_ns) == ("a", Quality.HELD, 7)
 
 
+@settings(deadline=None)
 @given(st.floats(-1e6, 1e6), st.floats(-1e6, 1e6), st.floats(0.0, 1.0))
 def test_linear_meets_its_ends_and_stays_between_them(a: float, b: float, share: float) -> None:
     assert linear(a, b, 0.0) == a and linear(a, b, 1.0) == b
@@ -282,6 +283,7 @@ class Oracle:
         return sorted(r for r in self.rows if r[1] <= t)[-newest:]
 
 
+@settings(deadline=None)
 @given(rows, st.integers(2, 12), st.integers(1, 15), st.sampled_from(Duplicates))
 def test_buffer_answers_every_question_as_the_oracle_does(
     given_rows: list[Row], capacity: int, max_gap: int, duplicates: Duplicates
@@ -300,6 +302,7 @@ def test_buffer_answers_every_question_as_the_oracle_does(
             assert found == oracle.arrived_by(t, newest)
 
 
+@settings(deadline=None)
 @given(rows)
 def test_counts_add_up(given_rows: list[Row]) -> None:
     buffer: StreamBuffer[float] = StreamBuffer(BufferConfig(capacity=5))
@@ -310,6 +313,7 @@ def test_counts_add_up(given_rows: list[Row]) -> None:
     assert stats.held == len(buffer) == stats.inserted - stats.evicted
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60), st.integers()), unique_by=lambda r: r[0]))
 def test_order_of_arrival_changes_no_answer_while_nothing_is_given_up(given_rows: list[Row]) -> None:
     def answers(order: list[Row]) -> list[object]:

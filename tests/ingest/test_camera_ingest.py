@@ -111,11 +111,7 @@ def test_recorded_raspberry_pi_picture_is_refused_for_its_stamp_and_decoded_unde
     record_ns, stamp_ns = 1491682361550891160, 1491682360314066469
     data = (DATA / "aruco_raspicam.jpg").read_bytes()
     late = CameraIngest(Spy()).ingest(CompressedImage(stamp_ns, "jpg", data), None, record_ns)
-    assert (
-        reason(late) is Reason.LATE_STAMP
-        and late.rejection is not None
-        and "1236.8 ms" in late.rejection.detail
-    )
+    assert reason(late) is Reason.LATE_STAMP and late.rejection is not None and "1236.8 ms" in late.rejection.detail
     good = CameraIngest(Spy()).ingest(CompressedImage(record_ns - 50 * MS, "jpg", data), None, record_ns)
     assert good.rgb is not None and good.rgb.shape == (960, 1280, 3)
 

@@ -39,23 +39,14 @@ def png(width: int, height: int, body: bytes, depth: int = 8, kind: int = 2) -> 
     """A PNG written by hand, so that its header can lie."""
 
     def chunk(name: bytes, content: bytes) -> bytes:
-        return (
-            struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
-        )
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
     header = struct.pack(">IIBBBBB", width, height, depth, kind, 0, 0, 0)
-    return (
-        b"\x89PNG\r\n\x1a\n"
-        + chunk(b"IHDR", header)
-        + chunk(b"IDAT", zlib.compress(body))
-        + chunk(b"IEND", b"")
-    )
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(body)) + chunk(b"IEND", b"")
 
 
 @pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "WEBP"])
-@pytest.mark.parametrize(
-    "said", ["", "jpeg", "jpg", "png", "bgr8; jpeg compressed bgr8", "rgb8; png compressed ", "?"]
-)
+@pytest.mark.parametrize("said", ["", "jpeg", "jpg", "png", "bgr8; jpeg compressed bgr8", "rgb8; png compressed ", "?"])
 def test_format_field_is_never_believed(kind: str, said: str) -> None:
     picture = decode_compressed(said, encoded(kind))
     assert isinstance(picture, ColourImage)
@@ -123,9 +114,7 @@ def test_compressed_depth_is_refused_by_name() -> None:
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-@pytest.mark.parametrize(
-    ("width", "height"), [(60_000, 60_000), (30_000, 2_000), (9_000, 9_000), (12_000, 8_000)]
-)
+@pytest.mark.parametrize(("width", "height"), [(60_000, 60_000), (30_000, 2_000), (9_000, 9_000), (12_000, 8_000)])
 def test_decompression_bomb_is_refused_from_its_header(width: int, height: int) -> None:
     assert refused("png", png(width, height, bytes(1000)))[0] is Reason.TOO_LARGE
 

@@ -31,9 +31,7 @@ def one_reason(config: JointConfig | None = None, **fields: object) -> tuple[Rea
 
 
 def test_joints_come_out_in_the_robots_order_whatever_the_order_of_the_message() -> None:
-    shuffled = reading(
-        names=("wrist", "shoulder", "elbow"), position=(3.0, 1.0, 2.0), velocity=(30.0, 10.0, 20.0)
-    )
+    shuffled = reading(names=("wrist", "shoulder", "elbow"), position=(3.0, 1.0, 2.0), velocity=(30.0, 10.0, 20.0))
     sample = JointIngest(JointConfig(NAMES)).ingest(shuffled, MS).sample
     assert sample is not None and sample.names == NAMES
     assert sample.position.tolist() == [1.0, 2.0, 3.0] and sample.velocity.tolist() == [10.0, 20.0, 30.0]
@@ -107,9 +105,7 @@ def test_stamps_are_judged_as_for_every_stream() -> None:
 
 
 def test_world_sample_passes_unchanged() -> None:
-    sample = JointSample(
-        SampleRef(Stream.JOINTS, 5, 8), NAMES, np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 3.0])
-    )
+    sample = JointSample(SampleRef(Stream.JOINTS, 5, 8), NAMES, np.array([0.1, 0.2, 0.3]), np.array([1.0, 2.0, 3.0]))
     result = JointIngest(JointConfig(NAMES)).ingest(JointReading.of(sample), 6, sample.ref.sequence)
     assert result.sample is not None and result.sample.ref == sample.ref
     assert result.sample.position.tobytes() == sample.position.tobytes()

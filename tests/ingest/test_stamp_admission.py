@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tether import config
@@ -20,9 +20,7 @@ def reason(admission: Admission) -> Reason | None:
     return None if admission.rejection is None else admission.rejection.reason
 
 
-def steady_stream(
-    admission: StampAdmission, n: int = 20, period_ns: int = 10 * MS, start_ns: int = T0
-) -> int:
+def steady_stream(admission: StampAdmission, n: int = 20, period_ns: int = 10 * MS, start_ns: int = T0) -> int:
     """Feed n good samples; returns the stamp of the last."""
     for i in range(n):
         assert admission.admit(start_ns + i * period_ns, start_ns + i * period_ns + 2 * MS).accepted
@@ -184,9 +182,7 @@ def test_bounds_that_would_let_one_future_stamp_block_the_stream_are_refused() -
         AdmissionConfig(reorder_window_ns=10 * MS, max_future_ns=50 * MS)
 
 
-@pytest.mark.parametrize(
-    "name", ["reorder_window_ns", "max_future_ns", "max_age_ns", "gap_ns", "clock_jump_ns"]
-)
+@pytest.mark.parametrize("name", ["reorder_window_ns", "max_future_ns", "max_age_ns", "gap_ns", "clock_jump_ns"])
 def test_no_bound_can_be_switched_off_by_zero(name: str) -> None:
     with pytest.raises(InvalidInputError, match=name):
         config.parse({name: 0}, AdmissionConfig, "test")
@@ -195,6 +191,7 @@ def test_no_bound_can_be_switched_off_by_zero(name: str) -> None:
 stamps = st.lists(st.tuples(st.integers(-3000, 3000), st.integers(-400, 120)), min_size=1, max_size=80)
 
 
+@settings(deadline=None)
 @given(stamps)
 def test_accepted_stamps_are_unique_fresh_and_within_the_window_between_jumps(
     steps: list[tuple[int, int]],
@@ -216,6 +213,7 @@ def test_accepted_stamps_are_unique_fresh_and_within_the_window_between_jumps(
     assert admission.accepted + sum(admission.rejected.values()) == len(steps)
 
 
+@settings(deadline=None)
 @given(stamps)
 def test_verdicts_depend_on_the_calls_alone(steps: list[tuple[int, int]]) -> None:
     def run() -> list[Admission]:

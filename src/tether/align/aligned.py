@@ -78,9 +78,7 @@ class AlignedBuffer:
             name: StreamBuffer(spec.config, spec.interpolate) for name, spec in streams.items()
         }
 
-    def insert(
-        self, stream: str, stamp_ns: int, arrival_ns: int, value: Any, sequence: int | None = None
-    ) -> Inserted:
+    def insert(self, stream: str, stamp_ns: int, arrival_ns: int, value: Any, sequence: int | None = None) -> Inserted:
         """See `StreamBuffer.insert`. Raises InvalidInputError for a stream that is not one of those named."""
         return self[stream].insert(stamp_ns, arrival_ns, value, sequence)
 
@@ -93,9 +91,7 @@ class AlignedBuffer:
         many = newest if isinstance(newest, Mapping) else dict.fromkeys(self._buffers, newest)
         for name in many:
             self[name]
-        return Arrived(
-            t_ns, {name: b.arrived_by(t_ns, many.get(name, 1)) for name, b in self._buffers.items()}
-        )
+        return Arrived(t_ns, {name: b.arrived_by(t_ns, many.get(name, 1)) for name, b in self._buffers.items()})
 
     def clear(self) -> None:
         """Forget all samples of all streams, after time went back."""

@@ -157,9 +157,7 @@ def load_message_filters(where: Path) -> tuple[ModuleType, str]:
     candidates = [where, where / "src" / "message_filters" / "__init__.py", where / "__init__.py"]
     file = next((c for c in candidates if c.is_file()), None)
     if file is None:
-        fault = Fault(
-            "--message-filters", str(where), "a checkout of ros2/message_filters or its __init__.py"
-        )
+        fault = Fault("--message-filters", str(where), "a checkout of ros2/message_filters or its __init__.py")
         raise InvalidInputError("bench align", [fault], f"clone it and check out {COMMIT[:12]}")
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     version = f"commit {COMMIT}" if digest == SHA256 else f"unknown version (sha256 {digest[:16]})"
@@ -171,9 +169,7 @@ def load_message_filters(where: Path) -> tuple[ModuleType, str]:
         spec.loader.exec_module(module)
     except ImportError as error:
         fault = Fault("--message-filters", str(error), "rclpy installed")
-        raise InvalidInputError(
-            "bench align", [fault], "run `make setup` or source a ROS 2 installation"
-        ) from error
+        raise InvalidInputError("bench align", [fault], "run `make setup` or source a ROS 2 installation") from error
     return module, version
 
 

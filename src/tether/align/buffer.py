@@ -124,9 +124,7 @@ class StreamBuffer(Generic[T]):
     interpolate: None where a value stands until the next one comes (pictures, modes, ids).
     """
 
-    def __init__(
-        self, config: BufferConfig | None = None, interpolate: Interpolator[T] | None = None
-    ) -> None:
+    def __init__(self, config: BufferConfig | None = None, interpolate: Interpolator[T] | None = None) -> None:
         self.config = config or BufferConfig()
         self._interpolate = interpolate
         self._stamps: list[int] = []

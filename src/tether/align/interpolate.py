@@ -50,8 +50,7 @@ def by_field(kind: type[T], interpolators: Mapping[str, Interpolator[Any]]) -> I
 
     def interpolate(before: T, after: T, share: float) -> T:
         made = {
-            name: between(getattr(before, name), getattr(after, name), share)
-            for name, between in interpolators.items()
+            name: between(getattr(before, name), getattr(after, name), share) for name, between in interpolators.items()
         }
         return replace(before, **made)  # type: ignore[type-var]
 

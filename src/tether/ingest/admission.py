@@ -41,9 +41,7 @@ class AdmissionConfig:
         default=100 * _MS,
         doc="how far ahead of now a stamp may be: clocks apart, a /clock that lags under load",
     )
-    max_age_ns: int = bounded(
-        1, 60 * _S, unit="ns", default=_S, doc="samples older than this are absurdly late"
-    )
+    max_age_ns: int = bounded(1, 60 * _S, unit="ns", default=_S, doc="samples older than this are absurdly late")
     clock_jump_ns: int = bounded(
         1, 10 * _S, unit="ns", default=100 * _MS, doc="now going back by more than this is a loop or a reset"
     )
@@ -57,9 +55,7 @@ class AdmissionConfig:
         default=10,
         doc="rising stamps in a row, all behind the window: the source restarted",
     )
-    max_tracked: int = bounded(
-        2, 65_536, unit="stamps", default=1024, doc="stamps remembered to know equal ones"
-    )
+    max_tracked: int = bounded(2, 65_536, unit="stamps", default=1024, doc="stamps remembered to know equal ones")
 
     def __post_init__(self) -> None:
         faults = []
@@ -74,9 +70,7 @@ class AdmissionConfig:
                 )
             )
         if faults:
-            raise InvalidInputError(
-                "stamp admission", faults, "widen the reorder window or tighten max_future_ns"
-            )
+            raise InvalidInputError("stamp admission", faults, "widen the reorder window or tighten max_future_ns")
 
 
 class JumpKind(str, Enum):
@@ -97,9 +91,7 @@ class ClockJump:
     to_ns: int
 
     def __str__(self) -> str:
-        return (
-            f"{self.kind.value} went back {_ms(self.from_ns - self.to_ns)}: {self.from_ns} to {self.to_ns} ns"
-        )
+        return f"{self.kind.value} went back {_ms(self.from_ns - self.to_ns)}: {self.from_ns} to {self.to_ns} ns"
 
 
 @dataclass(frozen=True)
@@ -194,19 +186,13 @@ class StampAdmission:
         if stamp_ns == 0 and age > self.config.max_age_ns:
             # Zero is how ROS writes "never filled in". It is a time only while the clock itself stands near
             # zero, as at the start of a simulated episode.
-            return Rejection(
-                Reason.ZERO_STAMP, f"stamp 0 at now = {now_ns} ns; expected the acquisition time"
-            )
+            return Rejection(Reason.ZERO_STAMP, f"stamp 0 at now = {now_ns} ns; expected the acquisition time")
         if age < -self.config.max_future_ns:
             limit = _ms(self.config.max_future_ns)
-            return Rejection(
-                Reason.FUTURE_STAMP, f"{_ms(-age)} ahead of now, expected at most {limit}{_hint(age)}"
-            )
+            return Rejection(Reason.FUTURE_STAMP, f"{_ms(-age)} ahead of now, expected at most {limit}{_hint(age)}")
         if age > self.config.max_age_ns:
             limit = _ms(self.config.max_age_ns)
-            return Rejection(
-                Reason.LATE_STAMP, f"{_ms(age)} old on arrival, expected at most {limit}{_hint(age)}"
-            )
+            return Rejection(Reason.LATE_STAMP, f"{_ms(age)} old on arrival, expected at most {limit}{_hint(age)}")
         return None
 
     def _against_stamps(self, stamp_ns: int) -> Rejection | None:
@@ -216,14 +202,10 @@ class StampAdmission:
         behind = newest - stamp_ns
         if stamp_ns < newest - self.config.reorder_window_ns:
             limit = _ms(self.config.reorder_window_ns)
-            return Rejection(
-                Reason.BACKWARD_STAMP, f"{_ms(behind)} behind the newest, expected at most {limit}"
-            )
+            return Rejection(Reason.BACKWARD_STAMP, f"{_ms(behind)} behind the newest, expected at most {limit}")
         at = bisect_left(self._stamps, stamp_ns)
         if at < len(self._stamps) and self._stamps[at] == stamp_ns:
-            return Rejection(
-                Reason.EQUAL_STAMP, f"stamp {stamp_ns} ns came before, expected one sample a stamp"
-            )
+            return Rejection(Reason.EQUAL_STAMP, f"stamp {stamp_ns} ns came before, expected one sample a stamp")
         if self._forgotten_ns is not None and stamp_ns <= self._forgotten_ns:
             return Rejection(
                 Reason.BACKWARD_STAMP,

@@ -57,9 +57,7 @@ def decode_compressed(format_field: str, data: Buffer) -> Picture:
             image.load()
             return _to_picture(image, format_field)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-        raise RejectedError(
-            Reason.TOO_LARGE, f"{name}: {error}, expected at most {MAX_PIXELS} pixels"
-        ) from error
+        raise RejectedError(Reason.TOO_LARGE, f"{name}: {error}, expected at most {MAX_PIXELS} pixels") from error
     except UnidentifiedImageError as error:
         reason = Reason.TRUNCATED if len(raw) < 64 else Reason.CORRUPT
         raise RejectedError(reason, f"{name} of {len(raw)} bytes has no readable header") from error
@@ -116,7 +114,5 @@ def _to_picture(image: Image.Image, format_field: str) -> Picture:
         eight = (grey >> 8).astype(np.uint8)
         return ColourImage(np.repeat(eight[:, :, None], 3, axis=2))
     if image.mode == "F":
-        raise RejectedError(
-            Reason.UNSUPPORTED_FORMAT, "a picture of floating point numbers, expected 8 or 16 bit"
-        )
+        raise RejectedError(Reason.UNSUPPORTED_FORMAT, "a picture of floating point numbers, expected 8 or 16 bit")
     return ColourImage(np.asarray(image if image.mode == "RGB" else image.convert("RGB")))

@@ -46,9 +46,7 @@ class ColourConfig:
     def __post_init__(self) -> None:
         if max(self.colour) - min(self.colour) < 0.1:
             fault = Fault("red, green, blue", f"{self.colour}", "channels that differ by 0.1 or more")
-            raise InvalidInputError(
-                "colour detector", [fault], "a grey object cannot be told from its surroundings"
-            )
+            raise InvalidInputError("colour detector", [fault], "a grey object cannot be told from its surroundings")
 
     @cached_property
     def colour(self) -> tuple[float, float, float]:
@@ -78,9 +76,7 @@ class ColourDetector:
     def detect(self, rgb: U8, camera: CameraModel | None) -> F32:
         """See `Detector`. confidence: mean likeness of colour, lowered where little of the box is filled."""
         key = (rgb >> self._SHIFT).astype(np.int32)
-        similarity = self._table[
-            (key[:, :, 0] << 2 * self._BITS) | (key[:, :, 1] << self._BITS) | key[:, :, 2]
-        ]
+        similarity = self._table[(key[:, :, 0] << 2 * self._BITS) | (key[:, :, 1] << self._BITS) | key[:, :, 2]]
         mask = similarity > 0
         rows, columns = _span(mask.any(axis=1)), _span(mask.any(axis=0))
         if rows is None or columns is None:
@@ -93,9 +89,7 @@ class ColourDetector:
             if area < self.config.min_area_px:
                 continue
             top, left = rows.start + where[0].start, columns.start + where[1].start
-            likeness = float(
-                similarity[top : top + region.shape[0], left : left + region.shape[1]][region].mean()
-            )
+            likeness = float(similarity[top : top + region.shape[0], left : left + region.shape[1]][region].mean())
             box = self._edges(rgb, region, top, left)
             boxes.append((area, (*box, self._confidence(likeness, area, region.size), self.config.class_id)))
         boxes.sort(key=lambda item: -item[0])
@@ -107,9 +101,7 @@ class ColourDetector:
         # A cube seen from anywhere fills at least half of its box; speckle along a line does not.
         return likeness / 255.0 * min(1.0, 2.0 * area / box_area)
 
-    def _edges(
-        self, rgb: U8, region: NDArray[np.bool_], top: int, left: int
-    ) -> tuple[float, float, float, float]:
+    def _edges(self, rgb: U8, region: NDArray[np.bool_], top: int, left: int) -> tuple[float, float, float, float]:
         """x1, y1, x2, y2 of one region, from the shares of object in the pixels around its border."""
         height, width = rgb.shape[:2]
         margin = 2

@@ -128,9 +128,7 @@ class ImuIngest:
         admission = self.admission.admit(reading.stamp_ns, now_ns)
         if admission.jump is not None:
             self._forget()
-        rejection = (
-            admission.rejection or self._content(reading) or self._behaviour(reading, admission.reordered)
-        )
+        rejection = admission.rejection or self._content(reading) or self._behaviour(reading, admission.reordered)
         if rejection is not None:
             self.rejected[rejection.reason] += 1
             return ImuResult(ref, None, rejection, admission.jump)
@@ -225,9 +223,7 @@ def _covariance(reading: ImuReading) -> Rejection | None:
             return Rejection(Reason.NOT_MEASURED, f"{name}[0] is -1: the source does not measure it")
         diagonal = (covariance[0], covariance[4], covariance[8])
         if min(diagonal) < 0.0:
-            return Rejection(
-                Reason.BAD_COVARIANCE, f"{name} has {diagonal} on its diagonal, expected variances"
-            )
+            return Rejection(Reason.BAD_COVARIANCE, f"{name} has {diagonal} on its diagonal, expected variances")
     return None
 
 
@@ -236,9 +232,7 @@ def _all_zero(reading: ImuReading) -> Rejection | None:
     if any(reading.linear_acceleration):
         return None
     what = "acceleration" if any(reading.angular_velocity) else "acceleration and angular velocity"
-    return Rejection(
-        Reason.DEAD, f"{what} exactly zero on all axes, expected gravity; the sensor does not answer"
-    )
+    return Rejection(Reason.DEAD, f"{what} exactly zero on all axes, expected gravity; the sensor does not answer")
 
 
 def _orientation(reading: ImuReading) -> tuple[F64 | None, str | None]:

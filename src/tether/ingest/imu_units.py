@@ -40,12 +40,8 @@ _DEG = math.pi / 180.0
 class UnitConfig:
     """Bounds of the unit checks; defaults reasoned in the module's docstring."""
 
-    startup_samples: int = bounded(
-        8, 10_000, unit="samples", default=40, doc="window the unit verdict is made on"
-    )
-    gyro_noise_max_rad_s: float = bounded(
-        0.001, 1.0, unit="rad/s", default=0.04, doc="RMS at rest above this is deg/s"
-    )
+    startup_samples: int = bounded(8, 10_000, unit="samples", default=40, doc="window the unit verdict is made on")
+    gyro_noise_max_rad_s: float = bounded(0.001, 1.0, unit="rad/s", default=0.04, doc="RMS at rest above this is deg/s")
     gyro_range_rad_s: float = bounded(
         0.1, 100.0, unit="rad/s", default=34.9, doc="no axis of the sensor or the robot reaches this"
     )
@@ -138,9 +134,7 @@ class UnitCheck:
         turn, push = max(map(abs, gyro)), max(map(abs, accel))
         limit, accel_limit = self._config.gyro_range_rad_s, self._config.accel_range_m_s2
         if push > accel_limit and self._seen_gravity:
-            return Rejection(
-                Reason.OUT_OF_RANGE, f"acceleration {push:.4g}, sensors end at {accel_limit:g} m/s²"
-            )
+            return Rejection(Reason.OUT_OF_RANGE, f"acceleration {push:.4g}, sensors end at {accel_limit:g} m/s²")
         if turn <= limit:
             self._strikes = 0
             return None
@@ -203,9 +197,7 @@ def judge_gyro_noise(window: F64, config: UnitConfig) -> Rejection | None:
     rms = float(np.median(noise[:3]))
     if rms <= config.gyro_noise_max_rad_s:
         return None
-    return _wrong_rate(
-        f"noise at rest is {rms:.3g} RMS, a gyro in rad/s stays below {config.gyro_noise_max_rad_s:g}"
-    )
+    return _wrong_rate(f"noise at rest is {rms:.3g} RMS, a gyro in rad/s stays below {config.gyro_noise_max_rad_s:g}")
 
 
 class _TiltWatch:
@@ -285,9 +277,7 @@ def _near(value: float, target: float, band: float = _BAND) -> bool:
 
 
 def _wrong_acceleration(found: str) -> Rejection:
-    return Rejection(
-        Reason.UNITS_ACCELERATION, f"{found}; expected m/s² (9.81 at rest), convert in the driver"
-    )
+    return Rejection(Reason.UNITS_ACCELERATION, f"{found}; expected m/s² (9.81 at rest), convert in the driver")
 
 
 def _wrong_rate(found: str) -> Rejection:

@@ -47,9 +47,7 @@ class JointReading:
     @staticmethod
     def of(sample: JointSample) -> JointReading:
         """A world's sample as the reading that its message would carry."""
-        return JointReading(
-            sample.ref.stamp_ns, sample.names, sample.position.tolist(), sample.velocity.tolist()
-        )
+        return JointReading(sample.ref.stamp_ns, sample.names, sample.position.tolist(), sample.velocity.tolist())
 
 
 @dataclass(frozen=True)
@@ -120,14 +118,10 @@ class JointIngest:
     def _names(self, reading: JointReading) -> Rejection | None:
         repeated = sorted(name for name, n in Counter(reading.names).items() if n > 1)
         if repeated:
-            return Rejection(
-                Reason.NAMES_REPEATED, f"{', '.join(repeated)} given twice, expected each joint once"
-            )
+            return Rejection(Reason.NAMES_REPEATED, f"{', '.join(repeated)} given twice, expected each joint once")
         missing = [name for name in self.config.names if name not in set(reading.names)]
         if missing:
-            return Rejection(
-                Reason.NAMES_MISSING, f"without {', '.join(missing)}, expected all of the robot's joints"
-            )
+            return Rejection(Reason.NAMES_MISSING, f"without {', '.join(missing)}, expected all of the robot's joints")
         extra = [name for name in reading.names if name not in self._known]
         if extra and self.config.extra_names is ExtraNames.REFUSE:
             return Rejection(Reason.NAMES_EXTRA, f"with {', '.join(extra)}, which the robot does not have")
@@ -152,9 +146,7 @@ class JointIngest:
             # The position still counts as the base of the next difference.
             if self._last is None or stamp_ns > self._last.ref.stamp_ns:
                 unknown = np.zeros_like(position)
-                self._last = JointSample(
-                    SampleRef(Stream.JOINTS, stamp_ns, 0), self.config.names, position, unknown
-                )
+                self._last = JointSample(SampleRef(Stream.JOINTS, stamp_ns, 0), self.config.names, position, unknown)
             return Rejection(
                 Reason.VELOCITY_MISSING,
                 "velocity is empty and there is no sample just before to tell it from",

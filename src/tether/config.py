@@ -55,7 +55,7 @@ def read_yaml(path: Path) -> Any:
         fault = Fault(str(path), str(error), "a readable UTF-8 YAML file")
         raise InvalidInputError("configuration", [fault], "check the path and the permissions") from error
     try:
-        return yaml.load(text, Loader=_UniqueKeyLoader)  # noqa: S506 - derived from SafeLoader
+        return yaml.load(text, Loader=_UniqueKeyLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else str(path)

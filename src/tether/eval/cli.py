@@ -37,8 +37,8 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
-    from tether.eval.result import Setting, as_json, as_table
     from tether.eval.journal import Journal
+    from tether.eval.result import Setting, as_json, as_table
     from tether.eval.runner import evaluate
 
     a = arguments

@@ -45,9 +45,7 @@ class ResolvedType:
         def checked(raw: bytes) -> Any:
             try:
                 return decode(raw, name)
-            except (
-                DAMAGE
-            ) as error:  # rosbags raises SerdeError, but other kinds too (index, assertion, overflow)
+            except DAMAGE as error:  # rosbags raises SerdeError, but other kinds too (index, assertion, overflow)
                 raise CorruptMessageError(
                     f"{name}: {len(raw)} bytes do not fit the type ({short_reason(error)})"
                 ) from error
@@ -95,9 +93,7 @@ class TypeResolver:
             types = dict(get_types_from_msg(topic.definition.text, topic.type))
         else:
             for part in topic.definition.text.split(_IDL_SEPARATOR):
-                types.update(
-                    get_types_from_idl(part.partition("\n")[2] if part.startswith("IDL: ") else part)
-                )
+                types.update(get_types_from_idl(part.partition("\n")[2] if part.startswith("IDL: ") else part))
         try:
             self._own.register(types)
             store = self._own

@@ -39,9 +39,7 @@ class Layout:
 def lay_out(path: Path, log: LossLog) -> Layout:
     """Find the files of the bag at `path`. Raises TetherError where there is nothing that could be one."""
     if not path.exists():
-        raise InvalidInputError(
-            "bag", [Fault(str(path), "nothing there", "a bag's folder or file")], "check the path"
-        )
+        raise InvalidInputError("bag", [Fault(str(path), "nothing there", "a bag's folder or file")], "check the path")
     if path.name == METADATA:
         path = path.parent
     if not path.is_dir():
@@ -79,13 +77,9 @@ def _refuse_empty(folder: Path, found: list[Path], log: LossLog) -> None:
     faults = [Fault(str(folder), "no file of a bag", "an .mcap, .db3 or .bag file")] if not found else []
     faults += [Fault(str(file), looks_like(file), "a part of a bag") for file in found]
     faults += [
-        Fault(loss.where, loss.kind.value, loss.what)
-        for loss in log.losses
-        if loss.kind is LossKind.MISSING_FILE
+        Fault(loss.where, loss.kind.value, loss.what) for loss in log.losses if loss.kind is LossKind.MISSING_FILE
     ]
-    raise InvalidInputError(
-        "bag", faults, "name the folder that holds the recorded files, or copy them into it"
-    )
+    raise InvalidInputError("bag", faults, "name the folder that holds the recorded files, or copy them into it")
 
 
 def _from_metadata(folder: Path, found: list[Path], log: LossLog) -> Layout:
@@ -167,9 +161,7 @@ def _read(path: Path, log: LossLog) -> Mapping[str, Any]:
         return {}
     version = info.get("version")
     if not isinstance(version, int) or not 1 <= version <= NEWEST_VERSION:
-        log.note(
-            f"{METADATA} has version {version!r}, known are 1 to {NEWEST_VERSION}; what is known is used"
-        )
+        log.note(f"{METADATA} has version {version!r}, known are 1 to {NEWEST_VERSION}; what is known is used")
     return info
 
 
@@ -192,9 +184,7 @@ def _take_counts(info: Mapping[str, Any], layout: Layout) -> None:
         if not isinstance(topic, dict) or not isinstance(topic.get("name"), str):
             continue
         if _is_count(entry.get("message_count")):
-            layout.topic_counts[topic["name"]] = (
-                layout.topic_counts.get(topic["name"], 0) + entry["message_count"]
-            )
+            layout.topic_counts[topic["name"]] = layout.topic_counts.get(topic["name"], 0) + entry["message_count"]
         layout.topic_qos[topic["name"]] = qos_from_text(topic.get("offered_qos_profiles") or "")
 
 

@@ -238,17 +238,13 @@ class _Scan:
                 begin = end
             else:
                 self._lost_from(begin, "no end of data was written")
-        except (
-            DAMAGE
-        ) as error:  # see open_mcap: the ways to fail on damaged bytes are many, their meaning is one
+        except DAMAGE as error:  # see open_mcap: the ways to fail on damaged bytes are many, their meaning is one
             self._lost_from(begin, short_reason(error))
         self._finish_loose()
         if self._orphans:
             where = f"{self._name}: messages of channels that were never declared"
             self._log.add(Loss(LossKind.DAMAGED, where, "their topic and type are unknown", self._orphans))
-        return StorageFile(
-            self._channels.topics, self._blocks, self._file.close, dict(self._counts), self._end_ns, []
-        )
+        return StorageFile(self._channels.topics, self._blocks, self._file.close, dict(self._counts), self._end_ns, [])
 
     def _take(self, record: McapRecord, begin: int, end: int) -> None:
         if isinstance(record, Chunk):
@@ -344,9 +340,7 @@ def _chunk_records(chunk: Chunk, where: str, log: LossLog) -> list[McapRecord]:
     can be trusted; one that carries no checksum yields what stands before the damage."""
     size = len(chunk.data)
     if chunk.compression not in ("", "zstd", "lz4"):
-        log.add(
-            Loss(LossKind.DAMAGED, where, f"compression {chunk.compression!r} is not supported", None, size)
-        )
+        log.add(Loss(LossKind.DAMAGED, where, f"compression {chunk.compression!r} is not supported", None, size))
         return []
     try:
         return breakup_chunk(chunk, validate_crc=True)

@@ -51,7 +51,8 @@ def parse_pace(text: str) -> Pace:
     except ValueError:
         factor = math.nan
     if math.isnan(factor):
-        raise InvalidInputError("replay", [Fault("rate", repr(text), f"{MIN_RATE:g} to {MAX_RATE:g}, or max")])
+        fault = Fault("rate", repr(text), f"{MIN_RATE:g} to {MAX_RATE:g}, or max")
+        raise InvalidInputError("replay", [fault])
     return Rate(factor)
 
 
@@ -224,16 +225,27 @@ class Player:
 
     def _remapped(self) -> dict[str, str]:
         """Checked remapping. A name that two topics of different types would share is refused."""
-                topics = self._bag.topics faults = [ Fault(f"remap {old}:={new}", f"no topic {old} in the
-                bag", f"one of {', '.join(sorted(topics)) or 'none'}") for old, new in
-                self._options.remap.items() if old not in topics ] faults += [ Fault(f"remap {old}:={new}",
-                repr(new), "an absolute topic name such as /imu/data_raw") for old, new in
-                self._options.remap.items() if not new.startswith("/") or new.endswith("/") or any(c.isspace()
-                for c in new) ] types: dict[str, str] = {} for name, topic in topics.items(): played =
-                self._options.remap.get(name, name) if types.setdefault(played, topic.type) != topic.type:
-                faults.append(Fault(played, f"topics of {types[played]} and {topic.type}", "one type for each
-                topic")) if faults: raise InvalidInputError("replay", faults, "`tether replay BAG --info`
-                lists the topics") return dict(self._options.remap)
+        topics, remap = self._bag.topics, self._options.remap
+        known = ", ".join(sorted(topics)) or "none"
+        faults = [
+            Fault(f"remap {old}:={new}", f"no topic {old} in the bag", f"one of {known}")
+            for old, new in remap.items()
+            if old not in topics
+        ]
+        faults += [
+            Fault(f"remap {old}:={new}", repr(new), "an absolute topic name such as /imu/data_raw")
+            for old, new in remap.items()
+            if not new.startswith("/") or new.endswith("/") or any(c.isspace() for c in new)
+        ]
+        types: dict[str, str] = {}
+        for name, topic in topics.items():
+            played = remap.get(name, name)
+            if types.setdefault(played, topic.type) != topic.type:
+                found = f"topics of {types[played]} and {topic.type}"
+                faults.append(Fault(played, found, "one type for each topic"))
+        if faults:
+            raise InvalidInputError("replay", faults, "`tether replay BAG --info` lists the topics")
+        return dict(remap)
 
     def _begin_pass(self, first_ns: int) -> None:
         before_ns = self._bag_time_ns
@@ -246,14 +258,22 @@ class Player:
         self._tell_clock(first_ns)
 
     def _wait_for(self, log_time_ns: int) -> None:
-        """Return when the message is due, having told the time on the way; while paused, when it is stepped
-        to.
-        """
-            while True: self._take(self._controls.poll() if self._controls else None) if self._stopped: return
-            if self._paused and self._steps: self._steps -= 1 self._rebase(log_time_ns) break if self._paused:
-            self._sleep(POLL_NS / 1e9) elif isinstance(self._options.pace, Unpaced) or
-            self._is_due(log_time_ns, self._options.pace.factor): break if self._bag_time_ns is None or
-            log_time_ns > self._bag_time_ns + CLOCK_SLACK_NS: self._tell_clock(log_time_ns)
+        """Return when the message is due, or while paused when it is stepped to; the time is told on the way."""
+        while True:
+            self._take(self._controls.poll() if self._controls else None)
+            if self._stopped:
+                return
+            if self._paused and self._steps:
+                self._steps -= 1
+                self._rebase(log_time_ns)
+                break
+            pace = self._options.pace
+            if self._paused:
+                self._sleep(POLL_NS / 1e9)
+            elif isinstance(pace, Unpaced) or self._is_due(log_time_ns, pace.factor):
+                break
+        if self._bag_time_ns is None or log_time_ns > self._bag_time_ns + CLOCK_SLACK_NS:
+            self._tell_clock(log_time_ns)
 
     def _is_due(self, log_time_ns: int, factor: float) -> bool:
         """Whether the message's time has come; if not, tell the time and wait a little."""

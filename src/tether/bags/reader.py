@@ -56,11 +56,7 @@ class _Tally:
     @property
     def seen(self) -> int:
         """Messages met."""
-        met = (
-            sum(self.delivered.values())
-            + sum(n for n, _ in self.corrupt.values())
-            + sum(self.unknown.values())
-        )
+        met = sum(self.delivered.values()) + sum(n for n, _ in self.corrupt.values()) + sum(self.unknown.values())
         return met
 
 
@@ -161,23 +157,16 @@ class Bag:
         recorded = self._recorded()
         tally = self._tally
         topics = [
-            TopicReport(
-                topic.name, topic.type, topic.encoding_name, recorded.get(i), tally.delivered.get(i, 0)
-            )
+            TopicReport(topic.name, topic.type, topic.encoding_name, recorded.get(i), tally.delivered.get(i, 0))
             for i, topic in enumerate(self._topics)
         ]
         notes = list(self._log.notes)
         if tally.disordered:
-            notes.append(
-                f"{tally.disordered} messages have log times before those of earlier blocks; order is theirs"
-            )
+            notes.append(f"{tally.disordered} messages have log times before those of earlier blocks; order is theirs")
         return Report(
             path=str(self.path),
             storage="+".join(sorted({f.format.value for f in self._files})),
-            files=[
-                FileReport(f.path.name, f.path.stat().st_size, f.format.value, f.compression)
-                for f in self._files
-            ],
+            files=[FileReport(f.path.name, f.path.stat().st_size, f.format.value, f.compression) for f in self._files],
             topics=topics,
             losses=[*self._log.losses, *self._message_losses(tally)],
             notes=notes,
@@ -252,22 +241,14 @@ class Bag:
             held = None if file.storage.recorded is None else sum(file.storage.recorded.values())
             if stated is None or held is None:
                 continue
-            cut = [
-                loss
-                for loss in self._log.losses
-                if loss.where.startswith(file.path.name) and loss.messages is None
-            ]
+            cut = [loss for loss in self._log.losses if loss.where.startswith(file.path.name) and loss.messages is None]
             if len(cut) == 1 and stated >= held:
                 self._log.add(replace(cut[0], messages=stated - held))
             elif not cut and stated != held:
-                self._log.note(
-                    f"metadata.yaml says {stated} messages for {file.path.name}, the file holds {held}"
-                )
+                self._log.note(f"metadata.yaml says {stated} messages for {file.path.name}, the file holds {held}")
 
     def _missing_files(self) -> bool:
-        return any(
-            loss.kind in (LossKind.MISSING_FILE, LossKind.UNREADABLE_FILE) for loss in self._log.losses
-        )
+        return any(loss.kind in (LossKind.MISSING_FILE, LossKind.UNREADABLE_FILE) for loss in self._log.losses)
 
     # Reading
 
@@ -302,9 +283,7 @@ class Bag:
             at = 0
         yield from pending[at:]
 
-    def _deliver(
-        self, tally: _Tally, wanted: list[bool], start_ns: int | None, check: bool
-    ) -> Iterator[BagMessage]:
+    def _deliver(self, tally: _Tally, wanted: list[bool], start_ns: int | None, check: bool) -> Iterator[BagMessage]:
         names = [topic.name for topic in self._topics]
         decoders = [None if resolved is None else resolved.decoder() for resolved in self._types]
         latest = -(2**63)
@@ -328,9 +307,7 @@ class Bag:
             else:
                 latest = time
             tally.delivered[index] = tally.delivered.get(index, 0) + 1
-            yield BagMessage(
-                names[index], resolved.name, resolved.encoding, time, stamp_ns, raw, decode, message
-            )
+            yield BagMessage(names[index], resolved.name, resolved.encoding, time, stamp_ns, raw, decode, message)
 
     def _message_losses(self, tally: _Tally) -> Iterator[Loss]:
         recorded = self._recorded()
@@ -355,9 +332,7 @@ def _unpacked(data: bytes) -> bytes:
             raise CorruptMessageError(f"a compressed message that claims more than {MAX_MESSAGE_BYTES} bytes")
         return zstandard.ZstdDecompressor().decompress(data, max_output_size=MAX_MESSAGE_BYTES)
     except zstandard.ZstdError as error:
-        raise CorruptMessageError(
-            f"a compressed message that cannot be unpacked ({short_reason(error)})"
-        ) from error
+        raise CorruptMessageError(f"a compressed message that cannot be unpacked ({short_reason(error)})") from error
 
 
 def _header_stamp_ns(raw: bytes, resolved: ResolvedType) -> int | None:

@@ -169,17 +169,13 @@ class Report:
             recorded = "?" if topic.recorded is None else str(topic.recorded)
             rows.append((topic.name, topic.type, topic.encoding, recorded, str(topic.delivered)))
         lines += _columns(rows) if len(rows) > 1 else ["  no topics"]
-        lines.append(
-            f"  {self.delivered} messages readable" + ("" if self.complete else " so far (not read through)")
-        )
+        lines.append(f"  {self.delivered} messages readable" + ("" if self.complete else " so far (not read through)"))
         for loss in self.losses:
             count = "an unknown number of messages" if loss.messages is None else f"{loss.messages} messages"
             size = "" if loss.size_bytes is None else f", {loss.size_bytes:,} bytes"
             lines.append(f"  lost  {loss.kind.value}: {loss.where}: {loss.what} ({count}{size})")
         if self.losses:
-            lines.append(
-                f"  {self.lost_messages} messages lost" + (" at least" if self.lost_uncounted else "")
-            )
+            lines.append(f"  {self.lost_messages} messages lost" + (" at least" if self.lost_uncounted else ""))
         else:
             lines.append("  nothing lost")
         lines += [f"  note  {note}" for note in self.notes]
@@ -195,6 +191,5 @@ def _span(start_ns: int | None, end_ns: int | None) -> str:
 def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return [
-        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
+        "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
     ]

@@ -140,9 +140,7 @@ class _Walk:
                 begin = self._file.tell()
         except DAMAGE as error:  # cut off or damaged: everything before `begin` has been taken
             what = short_reason(error)
-            self._log.add(
-                Loss(LossKind.TRUNCATED, f"{self._name}: from byte {begin}", what, None, self._size - begin)
-            )
+            self._log.add(Loss(LossKind.TRUNCATED, f"{self._name}: from byte {begin}", what, None, self._size - begin))
         self._flush()
         return StorageFile(self._topics, self._blocks, self._file.close, dict(self._counts), self._end_ns)
 

@@ -75,13 +75,9 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
-def _topics(
-    connection: sqlite3.Connection, name: str, log: LossLog
-) -> tuple[list[TopicInfo], dict[int, int]]:
+def _topics(connection: sqlite3.Connection, name: str, log: LossLog) -> tuple[list[TopicInfo], dict[int, int]]:
     columns = _columns(connection, "topics")
-    missing = {"id", "name", "type"} - columns or {"topic_id", "timestamp", "data"} - _columns(
-        connection, "messages"
-    )
+    missing = {"id", "name", "type"} - columns or {"topic_id", "timestamp", "data"} - _columns(connection, "messages")
     if missing:
         found = f"no column {', '.join(sorted(missing))}"
         raise InvalidInputError(
@@ -93,9 +89,7 @@ def _topics(
     fields = [c for c in ("serialization_format", "offered_qos_profiles") if c in columns]
     topics: list[TopicInfo] = []
     index_of: dict[int, int] = {}
-    for row in connection.execute(
-        f"SELECT {', '.join(['id', 'name', 'type', *fields])} FROM topics ORDER BY id"
-    ):
+    for row in connection.execute(f"SELECT {', '.join(['id', 'name', 'type', *fields])} FROM topics ORDER BY id"):
         extra = dict(zip(fields, row[3:], strict=True))
         wire = str(extra.get("serialization_format", "cdr"))
         index_of[row[0]] = len(topics)
@@ -255,9 +249,7 @@ class _Rows:
             stated = self._stated_pages()
             kind = LossKind.TRUNCATED if stated and stated > self._path.stat().st_size else LossKind.DAMAGED
             missing = stated - self._path.stat().st_size if kind is LossKind.TRUNCATED else None
-            self._log.add(
-                Loss(kind, f"{self._name}: table `messages`", "; ".join(self._broken), None, missing)
-            )
+            self._log.add(Loss(kind, f"{self._name}: table `messages`", "; ".join(self._broken), None, missing))
 
     def _stated_pages(self) -> int:
         """Bytes that the database should have by its header (page size at byte 16, pages at byte 28;

@@ -32,7 +32,8 @@ class Transcoder:
         try:
             return self._convert(raw)
         except DAMAGE as error:
-            raise CorruptMessageError(f"{self.type}: cannot be turned into CDR ({short_reason(error)})") from error
+            why = f"{self.type}: cannot be turned into CDR ({short_reason(error)})"
+            raise CorruptMessageError(why) from error
 
 
 def _converter(resolved: ResolvedType, target: Typestore, name: str) -> tuple[Callable[[bytes], bytes], bool]:
@@ -43,9 +44,10 @@ def _converter(resolved: ResolvedType, target: Typestore, name: str) -> tuple[Ca
     if is_same_wireformat(resolved.store, target, resolved.name, name):
         return (bytes, False) if is_ros2 else (_direct(target, name), True)
     cache: dict[str, Any] = {}
+    source, recorded = resolved.store, resolved.name
 
-            def migrate(raw: bytes) -> bytes: return bytes( migrate_bytes(resolved.store, target,
-            resolved.name, name, cache, raw, src_is2=is_ros2, dst_is2=True) )
+    def migrate(raw: bytes) -> bytes:
+        return bytes(migrate_bytes(source, target, recorded, name, cache, raw, src_is2=is_ros2, dst_is2=True))
 
     return migrate, True
 

@@ -127,7 +127,7 @@ def _decisions(episode: Episode, samples: Samples, decisions: dict[int, Decision
         except MissingSampleError as error:
             yield Step("fusion", decision_id, recorded, None, error.ref)
             return
-        yield Step("fusion", decision_id, recorded, convert.fused_state_message(state, number, recorded.fusion_ns))
+        yield Step("fusion", decision_id, recorded, convert.fused_state_message(state, number))
         if output_record is None:
             continue  # the recording ends between two stages
         output = policy.step(state, truth)

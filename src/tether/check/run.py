@@ -18,8 +18,10 @@ from tether.contracts import Stream
 from tether.errors import Fault, InvalidInputError
 from tether.results import header
 
-_TIMINGS = frozenset({"latency_stages", "latency_ns"})
-"""Fields that say how long something took; they are not part of a decision."""
+_TIMINGS = frozenset(
+    {"latency_stages", "latency_ns", "arrival_steady_ns", "start_steady_ns", "end_steady_ns", "steady_ns"}
+)
+"""Fields that say when on this machine or for how long; they are not part of a decision."""
 
 
 @dataclass(frozen=True)

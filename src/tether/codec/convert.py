@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,18 @@ NO_DECISION = -1
 _EMPTY_F64 = np.zeros(0)
 _EMPTY_F32 = np.zeros(0, np.float32)
 _NO_REF = SampleRef(Stream.JOINTS, 0, 0)
+
+
+class SteadyTimes(NamedTuple):
+    """Readings of the steady clock around fusion, ns: newest sample arrived, fusion began, fusion was done."""
+
+    arrival_ns: int
+    start_ns: int
+    end_ns: int
+
+
+LOCKSTEP_TIMES = SteadyTimes(0, 0, 0)
+"""In lockstep the wall has no say, and a recording is the same each time."""
 
 
 def to_time(stamp_ns: int) -> Any:
@@ -246,7 +258,7 @@ def estimate_from(msg: Any) -> Estimate:
     )
 
 
-def fused_state_message(state: FusedState, episode: int, fusion_ns: int) -> Any:
+def fused_state_message(state: FusedState, episode: int, steady: SteadyTimes = LOCKSTEP_TIMES) -> Any:
     """tether_msgs/FusedState."""
     joints = state.joints
     return message("tether_msgs/msg/FusedState")(
@@ -267,7 +279,7 @@ def fused_state_message(state: FusedState, episode: int, fusion_ns: int) -> Any:
         _EMPTY_F32,
         [],
         skill_message(state.skill),
-        fusion_ns,
+        *steady,
     )
 
 
@@ -383,7 +395,9 @@ def decision_from(msg: Any) -> Decision:
     )
 
 
-def proposed_message(command: Command | None, episode: int, tick: int, stamp_ns: int, used: Iterable[SampleRef]) -> Any:
+def proposed_message(
+    command: Command | None, episode: int, tick: int, stamp_ns: int, used: Iterable[SampleRef], steady_ns: int = 0
+) -> Any:
     """tether_msgs/ProposedCommand; command None says that there is nothing to propose at this tick."""
     return message("tether_msgs/msg/ProposedCommand")(
         to_time(stamp_ns),
@@ -397,6 +411,7 @@ def proposed_message(command: Command | None, episode: int, tick: int, stamp_ns:
         command.velocity if command else _EMPTY_F64,
         command.base_twist if command else np.zeros(3),
         refs_message(used),
+        steady_ns,
     )
 
 
@@ -447,7 +462,7 @@ def executed_from(msg: Any) -> ExecutedCommand:
     return ExecutedCommand(ref, command, bool(msg.watchdog_stop))
 
 
-def verdict_message(output: GateOutput, episode: int, used: Iterable[SampleRef]) -> Any:
+def verdict_message(output: GateOutput, episode: int, used: Iterable[SampleRef], steady_ns: int = 0) -> Any:
     """tether_msgs/SafetyVerdict."""
     command, age = output.command, output.command_age_ns
     return message("tether_msgs/msg/SafetyVerdict")(
@@ -463,6 +478,7 @@ def verdict_message(output: GateOutput, episode: int, used: Iterable[SampleRef])
         age is not None,
         0 if age is None else age,
         refs_message(used),
+        steady_ns,
         INIT=0,
         ARMED=1,
         ACTIVE=2,

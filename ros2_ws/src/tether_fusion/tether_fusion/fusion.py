@@ -34,7 +34,8 @@ class FusionNode(StageNode):
         self._episode = self._decision = self._joint_count = 0
         self._started = False
         self._forget()
-        self._state = self.outlet(topics.FUSED_STATE)
+        self._arrival_ns = 0
+        self._fused = self.outlet(topics.FUSED_STATE)
         self.world_inlets()
         self.inlet(topics.IMU_BATCH, lambda msg: self._on_imu(convert.imu_batch_from(msg)))
         self.inlet(topics.IMAGE_FEATURE, lambda msg: self._on_picture(convert.image_feature_from(msg)))
@@ -67,12 +68,14 @@ class FusionNode(StageNode):
             self.inbox().put_result(IMU, batch.episode, batch.tick, batch)
         else:
             self._imu.append(batch)
+            self._arrived()
 
     def _on_picture(self, feature: ImageFeature) -> None:
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_sample(Stream.CAMERA, feature.ref.stamp_ns, feature)
         else:
             self._pictures.append(feature)
+            self._arrived()
 
     def _on_joints(self, msg: Any) -> None:
         if self.mode is Mode.LOCKSTEP:
@@ -80,6 +83,10 @@ class FusionNode(StageNode):
             return
         self._joints.append(sensors.joint_sample_from(msg, self._joint_count))
         self._joint_count += 1
+        self._arrived()
+
+    def _arrived(self) -> None:
+        self._arrival_ns = time.monotonic_ns()
 
     def _on_executed(self, executed: ExecutedCommand) -> None:
         if self.mode is Mode.LOCKSTEP:
@@ -97,7 +104,10 @@ class FusionNode(StageNode):
         arrivals = Arrivals(self._imu, self._pictures, self._joints, self._executed)
         self._forget()
         state = self._stage.step(decision_id, stamp_ns, arrivals)
-        self._state.send(convert.fused_state_message(state, self._episode, time.monotonic_ns() - start_ns))
+        times = convert.LOCKSTEP_TIMES
+        if self.mode is Mode.REALTIME:
+            times = convert.SteadyTimes(self._arrival_ns, start_ns, time.monotonic_ns())
+        self._fused.send(convert.fused_state_message(state, self._episode, times))
 
     def _forget(self) -> None:
         self._imu: list[ImuBatch] = []

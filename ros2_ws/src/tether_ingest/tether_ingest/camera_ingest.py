@@ -87,7 +87,7 @@ class CameraIngestNode(StageNode):
             self.event(sensors.Severity.WARN, "clock_jump", f"camera: {result.jump}; buffers cleared")
         if result.rejection is not None:
             self.reject(Stream.CAMERA, result.rejection.reason.value, result.rejection.detail)
-        latency = {"decode": time.monotonic_ns() - start_ns}
+        latency = {"decode": time.monotonic_ns() - start_ns} if self.mode is Mode.REALTIME else {}
         self._feature.send(convert.image_feature_message(result.feature, self._episode, latency))
 
 

@@ -76,8 +76,8 @@ class PolicyNode(StageNode):
         except TetherError as error:
             self.event(sensors.Severity.ERROR, "decision_refused", str(error), {"decision_id": state.decision_id})
             return
-        latency = {"policy": time.monotonic_ns() - start_ns}
-        output = dataclasses.replace(output, latency_ns=latency)
+        if self.mode is Mode.REALTIME:
+            output = dataclasses.replace(output, latency_ns={"policy": time.monotonic_ns() - start_ns})
         self._output.send(convert.policy_output_message(output, self._episode))
 
 

@@ -102,7 +102,8 @@ class SafetySupervisorNode(StageNode):
         output = self._stage.tick(tick, now_ns, stamp_ns)
         self._joint_command.send(sensors.joint_command_message(output.command))
         self._cmd_vel.send(sensors.twist_message(output.command))
-        self._verdict.send(convert.verdict_message(output, self._episode, in_order(self._used)))
+        steady_ns = now_ns if self.mode is Mode.REALTIME else 0
+        self._verdict.send(convert.verdict_message(output, self._episode, in_order(self._used), steady_ns))
         self._used = []
         for change in self._stage.supervisor.changes():
             text = f"{change.source.name} -> {change.target.name} ({change.event.value}): {change.reason}"

@@ -209,6 +209,12 @@ def test_acceleration_in_g_never_passes_a_sample_and_is_refused_for_good() -> No
     assert ingest.units_refused is not None and "in g" in ingest.units_refused.detail
 
 
+def test_noiseless_g_is_named_a_wrong_unit_rather_than_a_stuck_sensor() -> None:
+    stream = (ImuReading(i * 5 * MS, (0.0, 0.0, 0.0), (0.0, 0.0, 1.0)) for i in range(100))
+    found = reasons(ImuIngest(), stream)
+    assert None not in found and found[-1] is Reason.UNITS_ACCELERATION
+
+
 def test_acceleration_in_milli_g_is_refused() -> None:
     found = reasons(ImuIngest(), readings(100, accel_scale=1000 / G))
     assert None not in found and found[-1] is Reason.UNITS_ACCELERATION
@@ -256,22 +262,22 @@ def test_reordered_sample_does_not_slip_past_units_that_are_not_proven() -> None
 
 
 def rocking(n: int, in_degrees: bool) -> Iterator[ImuReading]:
-    """A noiseless gyro on a base that slowly rolls by ±0.5 rad: at most 30 deg/s."""
+    """A noiseless gyro on a base that slowly rolls by ±0.5 rad: at most 14 deg/s."""
     for i in range(n):
         t = i * 0.005
-        roll, rate = 0.5 * math.sin(t), 0.5 * math.cos(t)
+        roll, rate = 0.5 * math.sin(t / 2), 0.25 * math.cos(t / 2)
         accel = (0.001 * math.sin(7 * t), G * math.sin(roll), G * math.cos(roll))
         yield ImuReading(i * 5 * MS, (rate * (DEG if in_degrees else 1.0), 0.0, 0.0), accel)
 
 
 def test_quiet_gyro_in_degrees_is_found_out_when_gravity_turns() -> None:
     ingest = ImuIngest()
-    assert reasons(ingest, rocking(3000, in_degrees=True))[-1] is Reason.UNITS_GYRO
+    assert reasons(ingest, rocking(6000, in_degrees=True))[-1] is Reason.UNITS_GYRO
     assert ingest.units_refused is not None and "degrees" in ingest.units_refused.detail
 
 
 def test_quiet_gyro_in_radians_passes_when_gravity_turns() -> None:
-    assert set(reasons(ImuIngest(), rocking(3000, in_degrees=False))) == {None}
+    assert set(reasons(ImuIngest(), rocking(6000, in_degrees=False))) == {None}
 
 
 def test_shaken_robot_in_si_units_passes() -> None:

@@ -122,7 +122,7 @@ def test_the_same_recording_converted_to_si_passes_whole(
 def test_recorded_degrees_are_refused_by_range_where_the_noise_check_is_wide_open() -> None:
     found, ingest, _ = outcome(xio(1.0, G), ImuConfig(units=UnitConfig(gyro_noise_max_rad_s=1.0)))
     assert found["units_gyro"] > 2000
-    assert ingest.units_refused is not None and "34.9" in ingest.units_refused.detail
+    assert ingest.units_refused is not None and "17.5" in ingest.units_refused.detail
 
 
 def test_gap_of_30_ms_in_the_xio_recording_is_flagged_where_the_bound_says_so() -> None:

@@ -153,14 +153,14 @@ class ImuIngest:
             return self._units.verdict()
         gyro = self._gyro_repeats.count(reading.angular_velocity)
         accel = self._accel_repeats.count(reading.linear_acceleration)
-        if not self.config.noiseless_world:
-            stuck = self._stuck(gyro, accel)
-            if stuck is not None:
-                return stuck
-        return self._units.check(reading.stamp_ns, reading.angular_velocity, reading.linear_acceleration)
+        verdict = self._units.check(reading.stamp_ns, reading.angular_velocity, reading.linear_acceleration)
+        # Wrong units are the graver fault and stay; a stuck sensor may come back.
+        return self._units.refused or self._stuck(gyro, accel) or verdict
 
     def _stuck(self, gyro: int, accel: int) -> Rejection | None:
         """A coarse gyro of a standing robot may repeat itself for a while; both sensors together never do."""
+        if self.config.noiseless_world:
+            return None
         both, longest = min(gyro, accel), max(gyro, accel)
         if both >= self.config.constant_after:
             what, n = "the whole reading", both

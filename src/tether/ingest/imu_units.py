@@ -11,7 +11,8 @@ Angular rate. Zero at rest in every unit, so the norm says nothing. Three things
   an x-IMU 0.1 to 0.3), a Husky's idling on its wheels 0.5; that is 0.001 to 0.01 in rad/s and 0.05 to 0.6 in
   deg/s. More than 0.04 while the accelerometer is still is deg/s. Noise is taken from second differences, so
   smooth motion does not count as noise.
-* Range. Common parts end at 2000 deg/s = 34.9 rad/s; a robot's own limit, where configured, is far lower.
+* Range. Common parts end at 2000 deg/s = 34.9 rad/s, and a robot on wheels turns far slower: 1000 deg/s =
+  17.5 rad/s is the bound here. Several readings in a row above it are deg/s, single ones are glitches.
 * Gravity. When the robot tilts, gravity moves in the IMU frame by exactly the integral of the rate. Whichever
   unit explains the movement is the unit.
 What cannot be known: a gyro that is quieter than 0.04 deg/s (fibre optic, or a noiseless simulator), never
@@ -43,7 +44,7 @@ class UnitConfig:
     startup_samples: int = bounded(8, 10_000, unit="samples", default=40, doc="window the unit verdict is made on")
     gyro_noise_max_rad_s: float = bounded(0.001, 1.0, unit="rad/s", default=0.04, doc="RMS at rest above this is deg/s")
     gyro_range_rad_s: float = bounded(
-        0.1, 100.0, unit="rad/s", default=34.9, doc="no axis of the sensor or the robot reaches this"
+        0.1, 100.0, unit="rad/s", default=17.5, doc="no axis of the sensor or the robot reaches this"
     )
     range_strikes: int = bounded(
         1,

@@ -85,10 +85,14 @@ class PrimitiveExecutorNode(StageNode):
     def _publish(self, tick: int, stamp_ns: int) -> None:
         imu = [sample for batch in self._imu for sample in batch.samples]
         command = self._stage.tick(tick, stamp_ns, self._joints, imu, self._action)
-        refs: list[SampleRef] = [j.ref for j in self._joints] + [s.ref for s in imu]
+        self._used += [j.ref for j in self._joints] + [s.ref for s in imu]
         self._joints, self._imu = [], []
-        if command is not None or self.mode is Mode.LOCKSTEP:
-            self._proposed.send(convert.proposed_message(command, self._episode, tick, stamp_ns, in_order(refs)))
+        if command is None and self.mode is Mode.REALTIME:
+            return
+        steady_ns = time.monotonic_ns() if self.mode is Mode.REALTIME else 0
+        used, self._used = in_order(self._used), []
+        message = convert.proposed_message(command, self._episode, tick, stamp_ns, used, steady_ns)
+        self._proposed.send(message)
 
     def _forget(self) -> None:
         self._joints: list[JointSample] = []

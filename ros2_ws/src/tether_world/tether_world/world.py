@@ -134,7 +134,8 @@ class WorldNode(StageNode):
         skill = skill_of_task(self._task)
         start = convert.episode_start_message(self._episode, start_ns, spec, self._policy, self._oracle, skill)
         self._start.send(start)
-        self._deliver(self._world.reset(spec, start_ns))
+        named = EpisodeSpec(self._world.task.name, self._world.profile.name, spec.seed)
+        self._deliver(self._world.reset(named, start_ns))
 
     def _deliver(self, delivery: TickDelivery) -> None:
         self._delivery = delivery

@@ -54,9 +54,7 @@ def test_rpy_is_yaw_after_pitch_after_roll(roll: float, pitch: float, yaw: float
 
 
 @given(ANGLE, ANGLE, ANGLE)
-def test_rpy_read_back_gives_the_same_rotation_also_at_the_singularity(
-    roll: float, pitch: float, yaw: float
-) -> None:
+def test_rpy_read_back_gives_the_same_rotation_also_at_the_singularity(roll: float, pitch: float, yaw: float) -> None:
     for angles in ([roll, pitch, yaw], [roll, math.pi / 2, yaw], [roll, -math.pi / 2, yaw]):
         matrix = rot.rpy_to_matrix(angles)
         np.testing.assert_allclose(rot.rpy_to_matrix(rot.matrix_to_rpy(matrix)), matrix, atol=1e-6)
@@ -70,9 +68,7 @@ def test_product_of_quaternions_is_product_of_matrices(a: np.ndarray, b: np.ndar
 
 
 @given(QUAT, VECTOR)
-def test_rotating_a_vector_equals_the_matrix_and_is_undone_by_the_inverse(
-    quat: np.ndarray, vector: np.ndarray
-) -> None:
+def test_rotating_a_vector_equals_the_matrix_and_is_undone_by_the_inverse(quat: np.ndarray, vector: np.ndarray) -> None:
     turned = rot.rotate(quat, vector)
     np.testing.assert_allclose(turned, rot.quat_to_matrix(quat) @ vector, atol=1e-9)
     np.testing.assert_allclose(rot.rotate(rot.quat_inverse(quat), turned), vector, atol=1e-9)

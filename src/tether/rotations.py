@@ -22,9 +22,7 @@ F64 = NDArray[np.float64]
 
 IDENTITY_XYZW: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 1.0)
 NORM_MIN = 1e-6
-"""Quaternions shorter than this are refused: what they point at is rounding error. ROS drivers send 0 0 0 0
-for none.
-"""
+"""Quaternions shorter than this are refused as rounding error. ROS drivers send 0 0 0 0 for none."""
 ROTATION_TOLERANCE = 1e-6
 """How far a matrix may be from R Rᵀ = 1 (largest element) to be taken for a rotation."""
 _SERIES_BELOW_RAD = 1e-4
@@ -65,9 +63,7 @@ def quat_to_matrix(quat_xyzw: ArrayLike) -> F64:
 
 
 def matrix_to_quat(matrix: ArrayLike) -> F64:
-    """Return (..., 4) unit quaternions, w ≥ 0, of (..., 3, 3) rotation matrices (eigenvector method of
-    Bar-Itzhack).
-    """
+    """Return (..., 4) unit quaternions, w ≥ 0, of (..., 3, 3) rotation matrices (Bar-Itzhack's method)."""
     return xyzw_from_wxyz(_each(quaternions.mat2quat, _rotation(matrix), 2, 4))
 
 
@@ -77,9 +73,7 @@ def rpy_to_matrix(rpy: ArrayLike) -> F64:
 
 
 def matrix_to_rpy(matrix: ArrayLike) -> F64:
-    """Return (..., 3) roll, pitch, yaw; pitch in [−π/2, π/2]. At pitch ±π/2 yaw is 0 and roll takes the whole
-    turn.
-    """
+    """Return (..., 3) roll, pitch, yaw; pitch in [−π/2, π/2]. At ±π/2 yaw is 0, roll takes the whole turn."""
     return _each(lambda one: np.array(euler.mat2euler(one, axes=_FIXED_AXES)), _rotation(matrix), 2, 3)
 
 
@@ -164,8 +158,7 @@ def angle_between(a_xyzw: ArrayLike, b_xyzw: ArrayLike) -> F64:
 
 
 def slerp(a_xyzw: ArrayLike, b_xyzw: ArrayLike, fraction: ArrayLike) -> F64:
-    """Return (..., 4) orientations on the shortest way from a (fraction 0) to b (fraction 1), at constant
-    speed.
+    """Return (..., 4) orientations on the shortest way from a (fraction 0) to b (1), at constant speed.
 
     fraction: (...,), broadcast; outside [0, 1] the turn is carried on. q and −q are the same orientation
     here.
@@ -193,9 +186,7 @@ def _rotation(matrix: ArrayLike) -> F64:
         _refuse("matrix", f"shape {array.shape}", "(..., 3, 3)")
     off = np.abs(array @ np.swapaxes(array, -1, -2) - np.eye(3)).max(initial=0.0)
     if off > ROTATION_TOLERANCE:
-        _refuse(
-            "matrix", f"R Rᵀ off from 1 by {off:.3g}", f"a rotation matrix (within {ROTATION_TOLERANCE:g})"
-        )
+        _refuse("matrix", f"R Rᵀ off from 1 by {off:.3g}", f"a rotation matrix (within {ROTATION_TOLERANCE:g})")
     if np.any(np.linalg.det(array) < 0.0):
         _refuse("matrix", "a mirror image (determinant −1)", "a rotation matrix (determinant +1)")
     return array

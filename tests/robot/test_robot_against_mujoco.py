@@ -60,9 +60,7 @@ def test_poses_of_all_links_equal_those_of_mujoco(
         np.testing.assert_allclose(rotation, r_base.T @ r_link, atol=1e-9)
 
 
-def test_masses_limits_and_joint_order_equal_those_of_mujoco(
-    rover: RobotModel, bodies: mujoco.MjModel
-) -> None:
+def test_masses_limits_and_joint_order_equal_those_of_mujoco(rover: RobotModel, bodies: mujoco.MjModel) -> None:
     for link in rover.links:
         if link.name != rover.root and link.mass_kg > 0.0:
             body = bodies.body(link.name)

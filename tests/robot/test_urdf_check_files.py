@@ -94,14 +94,11 @@ def test_inertia_a_hundred_times_too_large_stands_out_even_without_meshes(tmp_pa
     before, after = text.split(f'<link name="{link}">', 1)
     inertia, rest = after.split("<inertia ", 1)[1].split("/>", 1)
     scaled = " ".join(
-        f'{key}="{100 * float(value.strip(chr(34)))}"'
-        for key, value in (pair.split("=") for pair in inertia.split())
+        f'{key}="{100 * float(value.strip(chr(34)))}"' for key, value in (pair.split("=") for pair in inertia.split())
     )
     head = after.split("<inertia ", 1)[0]
     report = check_file(write(tmp_path, f'{before}<link name="{link}">{head}<inertia {scaled}/>{rest}'))
-    assert [entry for entry in found(report) if entry[0] == "inertia-size"] == [
-        ("inertia-size", "warning", link)
-    ]
+    assert [entry for entry in found(report) if entry[0] == "inertia-size"] == [("inertia-size", "warning", link)]
 
 
 def test_own_robot_is_clean() -> None:
@@ -180,9 +177,7 @@ def test_entity_that_reads_another_file_is_refused_also_in_an_included_file(tmp_
 
 def test_deep_nesting_is_read_without_exhausting_the_stack(tmp_path: Path) -> None:
     depth = 20_000
-    report = check_file(
-        write(tmp_path, f'<robot name="r">{LINK}' + "<a>" * depth + "</a>" * depth + "</robot>")
-    )
+    report = check_file(write(tmp_path, f'<robot name="r">{LINK}' + "<a>" * depth + "</a>" * depth + "</robot>"))
     assert report.status is Status.CLEAN
 
 
@@ -212,9 +207,7 @@ def test_damaged_robot_files_never_make_the_check_raise(
 # --- encodings
 
 
-ACCENTED = (
-    '<?xml version="1.0" encoding="{}"?>\n<robot name="r"><!-- bras levé --><link name="base"/></robot>'
-)
+ACCENTED = '<?xml version="1.0" encoding="{}"?>\n<robot name="r"><!-- bras levé --><link name="base"/></robot>'
 
 
 @pytest.mark.parametrize(
@@ -322,9 +315,7 @@ def test_expressions_left_over_are_found_by_link_and_joint_and_hide_no_other_fau
         ('<link name="${__import__(1)}"/>', "__import__", "mend"),
     ],
 )
-def test_xacro_that_cannot_be_expanded_says_why_and_what_to_do(
-    tmp_path: Path, body: str, says: str, fix: str
-) -> None:
+def test_xacro_that_cannot_be_expanded_says_why_and_what_to_do(tmp_path: Path, body: str, says: str, fix: str) -> None:
     path = write(tmp_path, f'<robot name="r" {XMLNS}>{body}</robot>', "robot.xacro")
     report = check_file(path)
     assert report.status is Status.NOT_CHECKABLE
@@ -409,9 +400,7 @@ def test_mesh_of_the_package_around_the_file_is_found(workspace: Path, filename:
 
 
 @pytest.mark.parametrize("where", ["elsewhere", "elsewhere/parts"])
-def test_mesh_of_another_package_needs_its_path(
-    workspace: Path, where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_mesh_of_another_package_needs_its_path(workspace: Path, where: str, monkeypatch: pytest.MonkeyPatch) -> None:
     write(workspace, "<package><name>parts</name></package>", "elsewhere/parts/package.xml")
     text = with_mesh("package://parts/meshes/part.stl", "1e-3 1e-3 1e-3")
     path = write(workspace, text, "src/arm_description/urdf/robot.urdf")

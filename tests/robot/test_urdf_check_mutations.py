@@ -174,9 +174,7 @@ def test_moving_link_whose_mass_is_in_a_fixed_child_is_a_warning() -> None:
 
 
 @given(st.sampled_from(sorted(MOVING)), st.sampled_from(["effort", "velocity"]), st.data())
-def test_limits_missing_zero_or_negative_are_found_on_that_joint(
-    link: str, key: str, data: st.DataObject
-) -> None:
+def test_limits_missing_zero_or_negative_are_found_on_that_joint(link: str, key: str, data: st.DataObject) -> None:
     name = MOVING[link]
     root = good()
     limit = at(root, f"joint[@name='{name}']/limit")
@@ -295,9 +293,7 @@ def test_second_link_of_a_name_is_found(name: str) -> None:
 def test_second_joint_of_a_name_is_found(name: str) -> None:
     root = good()
     ET.SubElement(root, "link", name="more")
-    root.append(
-        ET.fromstring(f'<joint name="{name}" type="fixed"><parent link="base"/><child link="more"/></joint>')
-    )
+    root.append(ET.fromstring(f'<joint name="{name}" type="fixed"><parent link="base"/><child link="more"/></joint>'))
     assert lint(root) == {MIMIC, ("name-duplicate", "error", name)}
 
 
@@ -360,9 +356,7 @@ def box(root: ET.Element, use: str) -> ET.Element:
         (lambda root: at(root, "joint/limit").set("upper", "170"), ("limit-range", "warning", "turn")),
     ],
 )  # fmt: skip
-def test_one_fault_gives_one_finding(
-    edit: Callable[[ET.Element], object], expected: tuple[str, str, str]
-) -> None:
+def test_one_fault_gives_one_finding(edit: Callable[[ET.Element], object], expected: tuple[str, str, str]) -> None:
     root = good()
     edit(root)
     found = lint(root) - {MIMIC}
@@ -434,6 +428,39 @@ def test_version_and_materials_that_urdfdom_refuses_are_found() -> None:
     for _ in range(2):
         root.append(ET.fromstring('<material name="red"><color rgba="1 0 0 1"/></material>'))
     assert lint(root) == {MIMIC, ("urdf-version", "error", "good"), ("material-duplicate", "error", "good")}
+
+
+@pytest.mark.parametrize(
+    ("path", "tag", "expected"),
+    [
+        ("link[@name='base']/collision", "colision", {("element-misspelt", "warning", "base")}),
+        ("joint[@name='tool_joint']/parent", "Parent", {("element-misspelt", "warning", "tool_joint")}),
+        ("joint[@name='turn']/limit", "limits", {("element-misspelt", "warning", "turn")}),
+        ("link[@name='upper']/inertial", "inertail", {("element-misspelt", "warning", "upper")}),
+        ("link[@name='tool']", "Link", {("element-misspelt", "warning", "good")}),
+    ],
+)
+def test_misspelt_tag_is_found_beside_what_is_missing_for_it(path: str, tag: str, expected: Found) -> None:
+    root = good()
+    at(root, path).tag = tag
+    found = lint(root)
+    assert expected <= found
+    assert {rule for rule, _, _ in found - expected - {MIMIC}} <= {
+        "joint-unlinked",
+        "limit-missing",
+        "inertial-missing",
+        "link-missing",
+        "root-several",
+        "link-unconnected",
+    }
+
+
+def test_tags_of_extensions_are_left_alone() -> None:
+    root = good()
+    for tag in ("contact", "sensor", "drake:joint", "mujoco", "self_collision_checking", "audio_source"):
+        ET.SubElement(root, tag.replace(":", "_"))
+        ET.SubElement(at(root, "link"), tag.replace(":", "_"))
+    assert lint(root) == {MIMIC}
 
 
 def test_mimic_of_a_joint_that_does_not_move_means_nothing_and_is_not_judged() -> None:

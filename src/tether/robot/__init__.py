@@ -1,3 +1,1 @@
-"""The robot's description: reading it, a frozen model with forward kinematics, and a linter for anybody's
-URDF.
-"""
+"""The robot's description: reading it, a frozen model with kinematics, and a linter for anybody's URDF."""

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
 
-from tether.robot import elements, inertia, joints, naming, references, structure
+from tether.robot import elements, inertia, joints, naming, references, sizes, structure
 from tether.robot.description import XACRO_PREFIX, expand_xacro
 from tether.robot.findings import Finding, Kind, Rule, Severity, error, warning
 from tether.robot.raw import RawRobot, read_robot
 from tether.robot.resources import ResourceFinder
 from tether.robot.xmltree import Element, UnreadableError, XmlText, parse_xml, read_xml_text
 
-_PLAIN_RULES = (*joints.RULES, *inertia.RULES, *naming.RULES, *references.RULES)
+_PLAIN_RULES = (*joints.RULES, *inertia.RULES, *sizes.RULES, *naming.RULES, *references.RULES)
 
 
 class Status(IntEnum):
@@ -96,17 +96,11 @@ def check_file(path: str | Path, package_paths: Sequence[Path] = ()) -> Report:
     found.sort(key=lambda finding: finding.severity is Severity.WARNING)  # stable: file order within each
     status = Status.FAULTS if found and found[0].severity is Severity.ERROR else Status.CLEAN
     moving = sum(joint.moves for joint in robot.joints)
-    return Report(
-        path, status, tuple(found), robot.name, len(robot.links), len(robot.joints), moving, expanded
-    )
+    return Report(path, status, tuple(found), robot.name, len(robot.links), len(robot.joints), moving, expanded)
 
 
-def check_robot(
-    robot: RawRobot, root: Element, finder: ResourceFinder, tree_complete: bool = True
-) -> list[Finding]:
-    """Apply every rule. tree_complete: False where links or joints still hide in macros; the tree is not
-    judged then.
-    """
+def check_robot(robot: RawRobot, root: Element, finder: ResourceFinder, tree_complete: bool = True) -> list[Finding]:
+    """Apply every rule. tree_complete: False where macros still hide links; the tree is not judged then."""
     found = list(robot.findings)
     if tree_complete:
         for rule in structure.RULES:
@@ -119,7 +113,7 @@ def check_robot(
     of_meshes, corners = references.meshes(robot, finder)
     found += of_meshes
     found += references.mesh_sizes(robot, corners)
-    found += inertia.inertia_against_size(robot, corners)
+    found += sizes.inertia_against_size(robot, corners)
     found.sort(key=lambda finding: finding.line or 0)
     return found
 
@@ -151,6 +145,4 @@ def _encoding(path: Path, source: XmlText) -> list[Finding]:
 
 
 def _without_line(finding: Finding) -> Finding:
-    return Finding(
-        finding.rule, finding.severity, finding.kind, finding.subject, finding.message, finding.fix, None
-    )
+    return Finding(finding.rule, finding.severity, finding.kind, finding.subject, finding.message, finding.fix, None)

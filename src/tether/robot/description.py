@@ -28,19 +28,14 @@ MAX_ELEMENTS = 300_000
 
 
 def is_xacro(root: Element) -> bool:
-    """Return whether a parsed file uses xacro: the namespace is declared or a `xacro:` tag or attribute
-    stands in it.
-    """
+    """Return whether a file uses xacro: declares its namespace, or holds a `xacro:` tag or attribute."""
     return "xmlns:xacro" in root.attributes or any(
-        element.tag.startswith(XACRO_PREFIX)
-        or any(name.startswith(XACRO_PREFIX) for name in element.attributes)
+        element.tag.startswith(XACRO_PREFIX) or any(name.startswith(XACRO_PREFIX) for name in element.attributes)
         for element in root.walk()
     )
 
 
-def expand(
-    path: str | Path, package_paths: Sequence[Path] = (), arguments: Mapping[str, str] | None = None
-) -> str:
+def expand(path: str | Path, package_paths: Sequence[Path] = (), arguments: Mapping[str, str] | None = None) -> str:
     """Return the URDF text of a description: as it stands, or expanded by xacro where it uses xacro.
 
     package_paths: where `$(find package)` looks, before ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and the packages
@@ -61,12 +56,8 @@ def expand(
         raise InvalidInputError(f"robot description {path}", [fault], reason.fix) from None
 
 
-def expand_xacro(
-    path: Path, package_paths: Sequence[Path] = (), arguments: Mapping[str, str] | None = None
-) -> str:
-    """Run xacro on a file, in this process. Raises UnreadableError that says what stopped it, and in which
-    file.
-    """
+def expand_xacro(path: Path, package_paths: Sequence[Path] = (), arguments: Mapping[str, str] | None = None) -> str:
+    """Run xacro on a file, in this process. Raises UnreadableError that says what stopped it, and where."""
     finder = ResourceFinder.beside(path, package_paths)
     with _XACRO_LOCK, _guarded_xacro(finder) as xacro:
         try:
@@ -77,9 +68,7 @@ def expand_xacro(
             raise UnreadableError(reason.rule, f"{inside}{reason}", reason.fix, reason.line) from None
         except RecursionError:
             message = f"{_inside(xacro, path)}macros or includes call themselves without end"
-            raise UnreadableError(
-                Rule.XACRO_FAILED, message, "give the recursion an end (xacro:if)"
-            ) from None
+            raise UnreadableError(Rule.XACRO_FAILED, message, "give the recursion an end (xacro:if)") from None
         except Exception as failure:  # expressions in the file are Python and can raise anything
             message = f"{_inside(xacro, path)}xacro cannot expand it: {_reason(failure)}"
             raise UnreadableError(Rule.XACRO_FAILED, message, _fix(str(failure))) from failure

@@ -1,5 +1,4 @@
-"""Rules on elements that the model does not hold: version, materials, dynamics, safety, transmissions,
-extensions.
+"""Rules on elements that the model does not hold: version, materials, dynamics, extensions, misspelt tags.
 
 What urdfdom 4 refuses is an error. A material that is named but defined nowhere is no fault: readers pick a
 colour.
@@ -9,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 from tether.robot.findings import Finding, Kind, Rule, error, warning
 from tether.robot.raw import RawRobot, shorten
@@ -34,9 +34,7 @@ def duplicate_materials(root: Element) -> Iterator[Finding]:
         name = element.get("name")
         if name in seen:
             message, fix = f"material {name!r} is defined twice", "remove one"
-            yield error(
-                Rule.MATERIAL_DUPLICATE, Kind.ROBOT, root.get("name") or "robot", message, fix, element.line
-            )
+            yield error(Rule.MATERIAL_DUPLICATE, Kind.ROBOT, root.get("name") or "robot", message, fix, element.line)
         elif name:
             seen.add(name)
 
@@ -75,4 +73,48 @@ def unknown_references(root: Element, robot: RawRobot) -> Iterator[Finding]:
                 yield warning(Rule.REFERENCE_UNKNOWN, Kind.ROBOT, name, message, fix, element.line)
 
 
-RULES = (version, duplicate_materials, dynamics_and_safety)
+_KNOWN_CHILDREN = {
+    "robot": ("link", "joint", "material", "transmission", "gazebo", "ros2_control"),
+    "link": ("inertial", "visual", "collision"),
+    "joint": (
+        "parent",
+        "child",
+        "origin",
+        "axis",
+        "limit",
+        "mimic",
+        "dynamics",
+        "safety_controller",
+        "calibration",
+    ),
+    "inertial": ("origin", "mass", "inertia"),
+    "visual": ("origin", "geometry", "material"),
+    "collision": ("origin", "geometry", "material"),
+}
+_ALIKE = 0.75
+
+
+def misspelt_elements(root: Element) -> Iterator[Finding]:
+    """Find tags that are nearly those of URDF (<limits>, <inertail>, <Link>): readers pass over them.
+
+    Other unknown tags are left alone: extensions are many.
+    """
+    robot = root.get("name") or "robot"
+    for top in root.children:
+        kind = Kind(top.tag) if top.tag in ("link", "joint") else Kind.ROBOT
+        owner = (top.get("name") or f"({top.tag})") if kind is not Kind.ROBOT else robot
+        pairs = [(root, top)]
+        if kind is not Kind.ROBOT:
+            pairs += [(top, child) for child in top.children]
+            pairs += [(child, inner) for child in top.children for inner in child.children]
+        for parent, child in pairs:
+            known = _KNOWN_CHILDREN.get(parent.tag, ())
+            if child.tag in known or ":" in child.tag:
+                continue
+            near = get_close_matches(child.tag.lower(), known, n=1, cutoff=_ALIKE)
+            if near:
+                message = f"<{shorten(child.tag)}> in <{parent.tag}> is not read by anybody"
+                yield warning(Rule.ELEMENT_MISSPELT, kind, owner, message, f"write <{near[0]}>", child.line)
+
+
+RULES = (misspelt_elements, version, duplicate_materials, dynamics_and_safety)

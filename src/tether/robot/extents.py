@@ -19,9 +19,7 @@ MeshCorners = Mapping[str, F64]
 
 @dataclass(frozen=True, eq=False)
 class Extent:
-    """Corners (n, 3) of boxes around a link's shapes, in the link's frame. complete: whether every shape is
-    in it.
-    """
+    """Corners (n, 3) of boxes around a link's shapes, in the link's frame. complete: no shape is left out."""
 
     corners: F64
     complete: bool
@@ -35,9 +33,7 @@ def link_extent(link: RawLink, meshes: MeshCorners) -> Extent:
     """Return the extent of all visual and collision shapes of a link."""
     boxes = [shape_corners(shape, meshes) for shape in link.shapes]
     known = [box for box in boxes if box is not None]
-    return Extent(
-        np.concatenate(known) if known else np.zeros((0, 3)), bool(known) and len(known) == len(boxes)
-    )
+    return Extent(np.concatenate(known) if known else np.zeros((0, 3)), bool(known) and len(known) == len(boxes))
 
 
 def shape_corners(shape: RawShape, meshes: MeshCorners) -> F64 | None:

@@ -76,6 +76,7 @@ class Rule(str, Enum):
     DYNAMICS_EMPTY = "dynamics-empty"
     DYNAMICS_NEGATIVE = "dynamics-negative"
     SAFETY_INCOMPLETE = "safety-incomplete"
+    ELEMENT_MISSPELT = "element-misspelt"
     MATERIAL_DUPLICATE = "material-duplicate"
     REFERENCE_UNKNOWN = "reference-unknown"
     GEOMETRY_MISSING = "geometry-missing"

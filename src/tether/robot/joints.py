@@ -12,8 +12,8 @@ _BOUNDED = (JointType.REVOLUTE, JointType.PRISMATIC)
 _DRIVEN = (*_BOUNDED, JointType.CONTINUOUS)
 UNIT_AXIS_TOLERANCE = 1e-3
 """How far from 1 the length of an axis may be: the common three digits (0.577 0.577 0.577) pass."""
-_TURNS_MAX_RAD = 4 * math.pi * 10
-"""Revolute limits beyond ten turns are degrees mistaken for radians, or a continuous joint."""
+_TURNS_MAX_RAD = 2 * math.pi * 20
+"""Revolute limits beyond twenty turns are degrees mistaken for radians, or a continuous joint."""
 
 
 def units(joint_type: JointType | None) -> tuple[str, str, str]:
@@ -51,9 +51,7 @@ def missing_limits(robot: RawRobot) -> Iterator[Finding]:
 
 
 def position_range(robot: RawRobot) -> Iterator[Finding]:
-    """Find ranges of position that are empty, missing or turned round (absent bounds count as 0, as in
-    urdfdom).
-    """
+    """Find ranges of position that are empty or turned round; absent bounds count as 0, as in urdfdom."""
     for joint in robot.joints:
         limit = joint.limit
         if joint.type not in _BOUNDED or limit is None or {"lower", "upper"} & limit.unreadable:
@@ -101,9 +99,7 @@ def continuous_with_range(robot: RawRobot) -> Iterator[Finding]:
 
 
 def axes(robot: RawRobot) -> Iterator[Finding]:
-    """Find axes of zero length (an error for every reader) or not of length 1 (normalised by some, not by
-    all).
-    """
+    """Find axes of zero length, or not of length 1, which some readers normalise and some do not."""
     for joint in robot.joints:
         if not joint.moves or joint.type is JointType.FLOATING or joint.axis is None:
             continue
@@ -111,9 +107,7 @@ def axes(robot: RawRobot) -> Iterator[Finding]:
         written = " ".join(f"{value:g}" for value in joint.axis)
         if length < 1e-9:
             fix = "write the direction of the axis, e.g. 0 0 1"
-            yield error(
-                Rule.AXIS_ZERO, Kind.JOINT, joint.name, f"axis {written} has no direction", fix, joint.line
-            )
+            yield error(Rule.AXIS_ZERO, Kind.JOINT, joint.name, f"axis {written} has no direction", fix, joint.line)
         elif abs(length - 1.0) > UNIT_AXIS_TOLERANCE:
             unit = " ".join(f"{value / length:.6g}" for value in joint.axis)
             message = f"axis {written} has length {length:.4g}, not 1"
@@ -174,9 +168,7 @@ def negative_dynamics(robot: RawRobot) -> Iterator[Finding]:
         for key, value in (("damping", joint.damping), ("friction", joint.friction)):
             if value < 0.0:
                 message = f"{key} {value:g}: the joint would drive itself"
-                yield error(
-                    Rule.DYNAMICS_NEGATIVE, Kind.JOINT, joint.name, message, "write 0 or more", joint.line
-                )
+                yield error(Rule.DYNAMICS_NEGATIVE, Kind.JOINT, joint.name, message, "write 0 or more", joint.line)
 
 
 RULES = (

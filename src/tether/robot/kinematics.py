@@ -49,9 +49,7 @@ IDENTITY.flags.writeable = False
 
 
 def _step(joint: Joint, before: F64, source: Source) -> Step:
-    """Split a joint's transform into constant matrices, so that a pose costs two scalings and one product a
-    joint.
-    """
+    """Split a joint's transform into constant matrices: a pose then costs one product a joint."""
     still, cosine, sine = np.zeros((4, 4)), np.zeros((4, 4)), np.zeros((4, 4))
     still[3, 3] = 1.0
     if joint.type is JointType.PRISMATIC:
@@ -66,6 +64,7 @@ def _step(joint: Joint, before: F64, source: Source) -> Step:
 
 
 def evaluate(chain: Chain, values: F64) -> F64:
+    """Return the (4, 4) pose at the end of a chain; values: (n,) positions of the commanded joints."""
     pose: F64 | None = None
     for step in chain.steps:
         position = step.multiplier * float(values[step.index]) + step.offset

@@ -15,8 +15,7 @@ _MAX_READ_BYTES = 64 * 1024 * 1024
 
 @dataclass(frozen=True, eq=False)
 class MeshFile:
-    """What a mesh file holds. corners: (2, 3) least and greatest coordinates in the file's units, None if not
-    known.
+    """What a mesh file holds. corners: (2, 3) least and greatest coordinates, file's units; None if not known.
 
     complaint: why it cannot be a mesh, or None.
     """
@@ -26,9 +25,7 @@ class MeshFile:
 
 
 def read_mesh(path: Path) -> MeshFile:
-    """Look into a mesh file. Formats other than STL and OBJ, and files above 64 MiB, are only looked at for
-    size.
-    """
+    """Look into a mesh file. Other formats than STL and OBJ, and files above 64 MiB, are hardly looked at."""
     try:
         size = path.stat().st_size
         if size == 0:
@@ -50,9 +47,7 @@ def read_mesh(path: Path) -> MeshFile:
 
 
 def _stl(data: bytes) -> MeshFile:
-    """Read an STL; binary if its length fits its count of triangles (some binary files begin with `solid`
-    too).
-    """
+    """Read an STL; binary if its length fits its count (some binary files begin with `solid` too)."""
     if len(data) >= 84:
         count = int.from_bytes(data[80:84], "little")
         if len(data) == 84 + 50 * count and count > 0:
@@ -61,9 +56,7 @@ def _stl(data: bytes) -> MeshFile:
             return _extent(points)
     words = [line.split()[1:4] for line in data.splitlines() if line.lstrip().startswith(b"vertex")]
     if not words:
-        return MeshFile(
-            None, "is no STL: its length does not fit its count of triangles, and it has no vertex"
-        )
+        return MeshFile(None, "is no STL: its length does not fit its count of triangles, and it has no vertex")
     return _corners(words)
 
 

@@ -1,5 +1,4 @@
-"""The robot as its description says: joint order, limits, masses, frames, and forward kinematics over the
-tree.
+"""The robot as its description says: joint order, limits, masses, frames, and forward kinematics.
 
 Frozen. SI units and radians. A joint's frame is the child link's frame at position zero (URDF's convention).
 """
@@ -30,8 +29,7 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, eq=False)
 class RobotModel:
-    """A robot. joints, links: file order, fixed and mimic joints included. root: name of the link above all
-    others.
+    """A robot. joints, links: file order, fixed and mimic joints included. root: link above all others.
 
     joint_names: the joints that can be commanded (not fixed, not mimic), in file order; every array over
     joints has this order.
@@ -123,8 +121,7 @@ class RobotModel:
         return out
 
     def transform(self, base: str, link: str, q: Positions) -> tuple[F64, F64]:
-        """Return the pose of a link in a base link's frame: position (3,) in m and rotation (3, 3), v_base =
-        R v_link.
+        """Return position (3,), m, and rotation (3, 3) of a link in a base link's frame: v_base = R v_link.
 
         q: positions of all joints in `joint_names`. Raises InvalidInputError for unknown links, and for
         missing, extra or non-finite positions.
@@ -139,8 +136,7 @@ class RobotModel:
         return pose[:3, 3], pose[:3, :3]
 
     def jacobian(self, base: str, link: str, q: Positions) -> F64:
-        """Return the (6, n) Jacobian of a link's origin: rows 0–2 linear, 3–5 angular, in the base link's
-        axes.
+        """Return the (6, n) Jacobian of a link's origin in the base link's axes: 3 rows linear, 3 angular.
 
         Columns follow `joint_names`. base must be an ancestor of link (or the link itself).
         """
@@ -221,9 +217,7 @@ def _named(table: Mapping[str, _T], name: str, what: str, robot: str) -> _T:
         raise InvalidInputError(f"{what} in robot {robot!r}", [fault]) from None
 
 
-def reorder(
-    names: Sequence[str], values: Sequence[float] | F64, wanted: Sequence[str], what: str = "joints"
-) -> F64:
+def reorder(names: Sequence[str], values: Sequence[float] | F64, wanted: Sequence[str], what: str = "joints") -> F64:
     """Return values (len(names),) in the order of `wanted`, matched by name.
 
     Raises InvalidInputError that names every missing, extra or repeated name and every value that is not

@@ -24,9 +24,7 @@ def awkward_names(robot: RawRobot) -> Iterator[Finding]:
                 continue
             if name.startswith("/"):
                 fix = f"write {name.lstrip('/')!r}"
-                yield error(
-                    Rule.NAME_CHARACTERS, kind, name, "begins with a slash, which TF refuses", fix, line
-                )
+                yield error(Rule.NAME_CHARACTERS, kind, name, "begins with a slash, which TF refuses", fix, line)
             elif name != name.strip():
                 fix = f"write {name.strip()!r}"
                 yield error(Rule.NAME_CHARACTERS, kind, name, "begins or ends with a space", fix, line)

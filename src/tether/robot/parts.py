@@ -14,9 +14,7 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class JointLimits:
-    """What a joint may do. position: rad (m if prismatic), ±inf if continuous. velocity: per s. effort: N m
-    (N).
-    """
+    """What a joint may do. position: rad (m), ±inf if continuous. velocity: rad/s (m/s). effort: N m (N)."""
 
     lower: float
     upper: float
@@ -35,8 +33,7 @@ class Mimic:
 
 @dataclass(frozen=True, eq=False)
 class Joint:
-    """One joint. pose_parent_joint: (4, 4) of the joint's frame in the parent link. axis: (3,) unit, joint's
-    frame.
+    """One joint. pose_parent_joint: (4, 4) of its frame in the parent link. axis: (3,) unit, in its frame.
 
     limits: None for fixed joints only. damping: N m s/rad (N s/m); friction: N m (N).
     """

@@ -1,5 +1,4 @@
-"""A URDF as it stands in the file: every element kept, nothing made up, unreadable values left out and
-reported.
+"""A URDF as it stands in the file: nothing made up, unreadable values left out and reported.
 
 The linter's rules and the strict model both start from this. Semantics follow urdfdom 4 and the URDF
 specification (wiki.ros.org/urdf/XML): attributes that the specification gives a default have it here, all
@@ -76,9 +75,7 @@ class RawInertial:
 
 @dataclass(frozen=True)
 class RawShape:
-    """<geometry> of a <visual> or <collision>. numbers: box size, radius and length, or mesh scale, as far as
-    read.
-    """
+    """<geometry> of a <visual> or <collision>. numbers: box size, radius and length, or mesh scale, if read."""
 
     line: int
     use: str
@@ -144,9 +141,7 @@ class RawJoint:
 
 @dataclass(frozen=True)
 class RawRobot:
-    """<robot>: links and joints in file order, duplicates included. findings: what could not be read on the
-    way.
-    """
+    """<robot>: links and joints in file order, duplicates included. findings: what could not be read."""
 
     name: str | None
     links: tuple[RawLink, ...]
@@ -170,9 +165,7 @@ class _Reader:
         self.findings.append(error(rule, self.kind, self.subject, message, fix, line))
 
     def numbers(self, element: Element, name: str, count: int) -> tuple[float, ...] | None:
-        """Return `count` finite numbers of an attribute, or None (after reporting) where it does not hold
-        them.
-        """
+        """Return `count` finite numbers of an attribute; None, and a finding, where it does not hold them."""
         text = element.attributes[name]
         where = f'<{element.tag} {name}="{shorten(text)}">'
         values = [parse_number(word) for word in _WORD.findall(text)]
@@ -189,9 +182,7 @@ class _Reader:
             return None
         if len(finite) != count:
             many = f"{len(finite)} number{'' if len(finite) == 1 else 's'}"
-            self.fault(
-                Rule.NUMBER_COUNT, f"{where} holds {many}, not {count}", f"write {count}", element.line
-            )
+            self.fault(Rule.NUMBER_COUNT, f"{where} holds {many}, not {count}", f"write {count}", element.line)
             return None
         return finite
 
@@ -205,9 +196,7 @@ class _Reader:
     def required(self, element: Element, name: str) -> float | None:
         """Return one number; reports its absence."""
         if name not in element.attributes:
-            self.fault(
-                Rule.ATTRIBUTE_MISSING, f"<{element.tag}> has no {name}", f'add {name}="…"', element.line
-            )
+            self.fault(Rule.ATTRIBUTE_MISSING, f"<{element.tag}> has no {name}", f'add {name}="…"', element.line)
             return None
         return self.number(element, name)
 
@@ -220,9 +209,7 @@ class _Reader:
 
     def origin(self, owner: Element) -> Origin:
         element = owner.first("origin")
-        return Origin(
-            self.vector(element, "xyz", (0.0, 0.0, 0.0)), self.vector(element, "rpy", (0.0, 0.0, 0.0))
-        )
+        return Origin(self.vector(element, "xyz", (0.0, 0.0, 0.0)), self.vector(element, "rpy", (0.0, 0.0, 0.0)))
 
 
 def inertia_matrix(inertia: Sequence[float]) -> NDArray[np.float64]:
@@ -260,9 +247,7 @@ def _read_link(element: Element, index: int, findings: list[Finding]) -> RawLink
     name = element.get("name") or ""
     reader = _Reader(Kind.LINK, name or f"(link {index + 1})", findings)
     inertial = element.first("inertial")
-    shapes = [
-        _read_shape(child, reader) for child in element.children if child.tag in ("visual", "collision")
-    ]
+    shapes = [_read_shape(child, reader) for child in element.children if child.tag in ("visual", "collision")]
     return RawLink(
         name, element.line, _read_inertial(inertial, reader) if inertial is not None else None, tuple(shapes)
     )
@@ -286,9 +271,7 @@ def _read_inertial(element: Element, reader: _Reader) -> RawInertial:
 def _read_shape(element: Element, reader: _Reader) -> RawShape:
     use, origin, geometry = element.tag, reader.origin(element), element.first("geometry")
     body = (
-        next((child for child in geometry.children if not child.tag.startswith("xacro:")), None)
-        if geometry
-        else None
+        next((child for child in geometry.children if not child.tag.startswith("xacro:")), None) if geometry else None
     )
     if body is None:
         if geometry is None or not geometry.children:
@@ -299,9 +282,7 @@ def _read_shape(element: Element, reader: _Reader) -> RawShape:
         shape = ShapeType(body.tag)
     except ValueError:
         fix = "use box, cylinder, sphere, capsule or mesh"
-        reader.fault(
-            Rule.GEOMETRY_UNKNOWN, f"<{use}> has the unknown geometry <{shorten(body.tag)}>", fix, body.line
-        )
+        reader.fault(Rule.GEOMETRY_UNKNOWN, f"<{use}> has the unknown geometry <{shorten(body.tag)}>", fix, body.line)
         return RawShape(body.line, use, origin, None)
     if shape is ShapeType.MESH:
         filename = body.get("filename")
@@ -359,9 +340,7 @@ def _read_limit(element: Element, reader: _Reader) -> RawLimit:
     keys: Sequence[str] = ("lower", "upper", "effort", "velocity")
     values = {key: reader.number(element, key) for key in keys}
     unreadable = frozenset(key for key in keys if key in element.attributes and values[key] is None)
-    return RawLimit(
-        element.line, values["lower"], values["upper"], values["effort"], values["velocity"], unreadable
-    )
+    return RawLimit(element.line, values["lower"], values["upper"], values["effort"], values["velocity"], unreadable)
 
 
 def _read_mimic(element: Element, reader: _Reader) -> RawMimic:

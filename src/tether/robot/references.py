@@ -20,9 +20,7 @@ _MESH_MAX_M = 20.0
 
 
 def unexpanded_xacro(root: Element) -> Iterator[Finding]:
-    """Find xacro tags, `${…}` and `$(…)` left in what should be plain URDF. One finding a tag, with all it
-    holds.
-    """
+    """Find xacro tags, `${…}` and `$(…)` left in what should be plain URDF. One finding a tag."""
     for element, kind, owner in _with_owner(root):
         if element.tag.startswith(XACRO_PREFIX):
             name = element.get("name") or element.get("filename") or element.get("value")
@@ -30,9 +28,7 @@ def unexpanded_xacro(root: Element) -> Iterator[Finding]:
             yield error(Rule.XACRO_UNEXPANDED, kind, owner, message, "run xacro on it first", element.line)
             continue
         texts = [*element.attributes.values(), element.text]
-        left = list(
-            dict.fromkeys(shorten(found, 40) for text in texts for found in _EXPRESSION.findall(text))
-        )
+        left = list(dict.fromkeys(shorten(found, 40) for text in texts for found in _EXPRESSION.findall(text)))
         left += [name for name in element.attributes if name.startswith(XACRO_PREFIX)]
         if left:
             message = f"{', '.join(left)} in <{element.tag}> was not evaluated"
@@ -58,17 +54,13 @@ def _with_owner(root: Element) -> Iterator[tuple[Element, Kind, str]]:
 
 
 def meshes(robot: RawRobot, finder: ResourceFinder) -> tuple[list[Finding], dict[str, F64]]:
-    """Look for every mesh. Return the findings, one for each link and file, and the extents of those that
-    were read.
-    """
+    """Look for every mesh. Return findings, one a link and file, and the extents of the meshes read."""
     findings: list[Finding] = []
     corners: dict[str, F64] = {}
     answers: dict[str, tuple[Rule, str, str] | None] = {}
     for link in robot.links:
         uses = Counter(
-            shape.filename
-            for shape in link.shapes
-            if shape.filename and not _EXPRESSION.search(shape.filename)
+            shape.filename for shape in link.shapes if shape.filename and not _EXPRESSION.search(shape.filename)
         )
         for filename, count in uses.items():
             if filename not in answers:
@@ -118,17 +110,11 @@ def shape_sizes(robot: RawRobot) -> Iterator[Finding]:
         for shape in link.shapes:
             if shape.numbers is None or shape.type is None:
                 continue
-            sizes = (
-                [abs(value) for value in shape.numbers]
-                if shape.type is ShapeType.MESH
-                else list(shape.numbers)
-            )
+            sizes = [abs(value) for value in shape.numbers] if shape.type is ShapeType.MESH else list(shape.numbers)
             if min(sizes) <= 0.0:
                 written = " ".join(f"{value:g}" for value in shape.numbers)
                 message = f"<{shape.use}> {shape.type.value} of size {written}"
-                yield error(
-                    Rule.GEOMETRY_SIZE, Kind.LINK, link.name, message, "write sizes above 0, m", shape.line
-                )
+                yield error(Rule.GEOMETRY_SIZE, Kind.LINK, link.name, message, "write sizes above 0, m", shape.line)
 
 
 RULES = (shape_sizes,)

@@ -13,9 +13,7 @@ from tether.robot.xmltree import UnreadableError, parse_xml, read_xml_text
 
 @dataclass(frozen=True)
 class Resolution:
-    """Where a URI points. path: the file, or None if it was not found; why: the reason then, with what was
-    tried.
-    """
+    """Where a URI points. path: the file, or None if it was not found; why: the reason then."""
 
     path: Path | None
     why: str = ""
@@ -35,9 +33,7 @@ class ResourceFinder:
 
     @classmethod
     def beside(cls, description: Path, package_paths: Sequence[Path] = ()) -> ResourceFinder:
-        """Return a finder for a file. ROS_PACKAGE_PATH and AMENT_PREFIX_PATH are searched after
-        `package_paths`.
-        """
+        """Return a finder for a file. ROS_PACKAGE_PATH and AMENT_PREFIX_PATH come after `package_paths`."""
         inherited = [
             Path(entry)
             for variable in ("ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH")
@@ -80,15 +76,11 @@ class ResourceFinder:
             folder = self.package(name)
             if folder is None:
                 what = "package" if scheme == "package" else "model"
-                return Resolution(
-                    None, f"{what} {name!r} was not found (give its folder with --package-path)"
-                )
+                return Resolution(None, f"{what} {name!r} was not found (give its folder with --package-path)")
             return _existing(folder / unquote(inside), uri)
         if scheme in ("http", "https"):
             return Resolution(None, "a network address, which is not fetched")
-        return Resolution(
-            None, f"unknown scheme {scheme!r} (package://, model://, file:// or a relative path)"
-        )
+        return Resolution(None, f"unknown scheme {scheme!r} (package://, model://, file:// or a relative path)")
 
 
 def _package_name(folder: Path) -> str | None:
@@ -114,16 +106,12 @@ def _existing(path: Path, uri: str) -> Resolution:
     except (OSError, ValueError) as failure:
         return Resolution(None, f"cannot be looked up: {failure}")
     if other is not None:
-        return Resolution(
-            None, f"no such file, but {other!r} is there: letter case differs", case_differs=True
-        )
+        return Resolution(None, f"no such file, but {other!r} is there: letter case differs", case_differs=True)
     return Resolution(None, "no such file")
 
 
 def _other_case(path: Path) -> str | None:
-    """Return the parts below the deepest existing folder as they are really spelled, or None if nothing is
-    like it.
-    """
+    """Return the end of a path as it is really spelled; None if there is nothing like it."""
     here = (path.anchor and Path(path.anchor)) or Path()
     spelled: list[str] = []
     differs = False
@@ -131,7 +119,7 @@ def _other_case(path: Path) -> str | None:
         if (here / part).exists():
             here = here / part
         else:
-            names = [entry.name for entry in here.iterdir()] if here.is_dir() else []
+            names = os.listdir(here) if here.is_dir() else []
             match = next((name for name in names if name.lower() == part.lower()), None)
             if match is None:
                 return None

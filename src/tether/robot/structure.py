@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from tether.robot.findings import Finding, Kind, Rule, error
 from tether.robot.raw import RawRobot
@@ -16,9 +16,7 @@ def duplicate_names(robot: RawRobot) -> Iterator[Finding]:
         for thing in things:
             if thing.name in seen and thing.name:
                 message = f"another {kind.value} of this name stands on line {seen[thing.name]}"
-                yield error(
-                    Rule.NAME_DUPLICATE, kind, thing.name, message, "rename one of the two", thing.line
-                )
+                yield error(Rule.NAME_DUPLICATE, kind, thing.name, message, "rename one of the two", thing.line)
             seen.setdefault(thing.name, thing.line)
 
 
@@ -68,20 +66,21 @@ def several_parents(robot: RawRobot) -> Iterator[Finding]:
 def cycles(robot: RawRobot) -> Iterator[Finding]:
     """Find rings of joints. One finding a ring, on the link of it that stands first in the file."""
     parent_of = _parents(robot)
-    reported: set[str] = set()
+    order = {link.name: (index, link.line) for index, link in reversed(list(enumerate(robot.links)))}
+    seen: set[str] = set()
     for link in robot.links:
-        path: list[str] = []
+        path: dict[str, None] = {}
         here: str | None = link.name
-        while here is not None and here not in path and here not in reported:
-            path.append(here)
+        while here is not None and here not in path and here not in seen:
+            path[here] = None
             here = parent_of.get(here)
-        if here in path:
-            ring = path[path.index(here) :]
-            reported.update(ring)
-            first = min(ring, key=[other.name for other in robot.links].index)
+        if here is not None and here in path:
+            walked = list(path)
+            ring = walked[walked.index(here) :]
+            first = min(ring, key=lambda name: order[name])
             message = f"is its own ancestor: {' ← '.join([*ring, ring[0]])}"
-            line = next(other.line for other in robot.links if other.name == first)
-            yield error(Rule.LINK_CYCLE, Kind.LINK, first, message, "break the ring of joints", line)
+            yield error(Rule.LINK_CYCLE, Kind.LINK, first, message, "break the ring of joints", order[first][1])
+        seen.update(path)
 
 
 def roots(robot: RawRobot) -> Iterator[Finding]:
@@ -90,16 +89,14 @@ def roots(robot: RawRobot) -> Iterator[Finding]:
     The first root with links below it is taken for the true one; every other is a fault.
     """
     if not robot.links:
-        yield error(
-            Rule.ROBOT_EMPTY, Kind.ROBOT, robot.name or "robot", "holds no link", "add at least one <link>", 1
-        )
+        yield error(Rule.ROBOT_EMPTY, Kind.ROBOT, robot.name or "robot", "holds no link", "add at least one <link>", 1)
         return
     parent_of = _parents(robot)
     names = list(dict.fromkeys(link.name for link in robot.links))
     tops = [name for name in names if name not in parent_of]
     if len(tops) < 2:
         return
-    below = Counter(_top(name, parent_of) for name in names)
+    below = Counter(_tops(names, parent_of).values())
     main = next((top for top in tops if below[top] > 1), tops[0])
     lines = {link.name: link.line for link in reversed(robot.links)}
     for top in tops:
@@ -117,25 +114,23 @@ def _parents(robot: RawRobot) -> dict[str, str]:
     known = {link.name for link in robot.links}
     parents: dict[str, str] = {}
     for joint in robot.joints:
-        if (
-            joint.parent in known
-            and joint.child in known
-            and joint.parent is not None
-            and joint.child is not None
-        ):
+        if joint.parent in known and joint.child in known and joint.parent is not None and joint.child is not None:
             parents.setdefault(joint.child, joint.parent)
     return parents
 
 
-def _top(name: str, parent_of: dict[str, str]) -> str | None:
-    """Return the root above a link; None where it hangs in a ring."""
-    seen: set[str] = set()
-    while name in parent_of:
-        if name in seen:
-            return None
-        seen.add(name)
-        name = parent_of[name]
-    return name
+def _tops(names: Iterable[str], parent_of: dict[str, str]) -> dict[str, str | None]:
+    """Return the root above each link; None where it hangs in a ring."""
+    tops: dict[str, str | None] = {}
+    for name in names:
+        path: dict[str, None] = {}
+        here = name
+        while here in parent_of and here not in tops and here not in path:
+            path[here] = None
+            here = parent_of[here]
+        top = tops.get(here, None if here in path else here)
+        tops.update(dict.fromkeys((*path, name), top))
+    return tops
 
 
 RULES = (duplicate_names, missing_names, missing_links, several_parents, cycles, roots)

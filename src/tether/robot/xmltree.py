@@ -45,9 +45,7 @@ class UnreadableError(Exception):
 
 @dataclass
 class Element:
-    """One tag: attributes and children in file order; `line` is where its `<` stands, `text` its character
-    data.
-    """
+    """One tag: attributes and children in file order, character data, and the line where its `<` stands."""
 
     tag: str
     attributes: dict[str, str]
@@ -95,13 +93,9 @@ def read_xml_text(path: Path) -> XmlText:
     try:
         size = path.stat().st_size
         if path.is_dir():
-            raise UnreadableError(
-                Rule.FILE_MISSING, "is a folder, not a file", "name the .urdf or .xacro file itself"
-            )
+            raise UnreadableError(Rule.FILE_MISSING, "is a folder, not a file", "name the .urdf or .xacro file itself")
         if not path.is_file():
-            raise UnreadableError(
-                Rule.FILE_UNREADABLE, "is a device or a pipe, not a file", "name a regular file"
-            )
+            raise UnreadableError(Rule.FILE_UNREADABLE, "is a device or a pipe, not a file", "name a regular file")
         if size > MAX_BYTES:
             limit = f"{MAX_BYTES // 2**20} MiB"
             raise UnreadableError(
@@ -114,9 +108,7 @@ def read_xml_text(path: Path) -> XmlText:
         raise UnreadableError(Rule.FILE_MISSING, "there is no such file", "check the path") from None
     except (OSError, ValueError) as failure:
         reason = getattr(failure, "strerror", None) or str(failure)
-        raise UnreadableError(
-            Rule.FILE_UNREADABLE, f"cannot be read: {reason}", "check path and permissions"
-        ) from None
+        raise UnreadableError(Rule.FILE_UNREADABLE, f"cannot be read: {reason}", "check path and permissions") from None
     return decode_xml(data)
 
 
@@ -217,9 +209,7 @@ class _TreeBuilder:
 
 
 def parse_xml(text: str) -> Element:
-    """Return the root of an XML text. Raises UnreadableError with the line if malformed or if it declares
-    entities.
-    """
+    """Return the root of an XML text. Raises UnreadableError where malformed, or for declared entities."""
     return _TreeBuilder().parse(text)
 
 

@@ -15,9 +15,7 @@ import pytest
 
 from tether.launch import LaunchFileError, Runner, parse_arguments, read
 
-pytestmark = pytest.mark.skipif(
-    shutil.which("ros2") is None, reason="needs ROS 2's own launch (ros2 on the PATH)"
-)
+pytestmark = pytest.mark.skipif(shutil.which("ros2") is None, reason="needs ROS 2's own launch (ros2 on the PATH)")
 
 # writes its command line, parameter files opened, and the environment that launch files set
 DUMPER = """

@@ -83,9 +83,7 @@ def test_executable_without_permission_is_named(prefix, tether_launch):
 
 
 @pytest.mark.parametrize(("status", "expected"), [(0, 0), (3, 1)])
-def test_exit_status_tells_whether_a_process_failed(
-    prefix, tether_launch, capsys, status: int, expected: int
-):
+def test_exit_status_tells_whether_a_process_failed(prefix, tether_launch, capsys, status: int, expected: int):
     prefix.add("pkg", "node", f"raise SystemExit({status})")
     file: Path = prefix.launch_file('<node pkg="pkg" exec="node" name="n"/>')
     assert tether_launch(str(file)) == expected

@@ -102,7 +102,7 @@ class Graph:
         """
         env = {**self._prefix.env, "PYTHONPATH": os.environ["PYTHONPATH"]}
         plan = read(self._prefix.launch_file(body + manager), {}, env)
-        return Runner(plan, env=env, sink=self.lines.append, times=StopTimes(3.0, 0.5))
+        return Runner(plan, env=env, sink=self.lines.append, times=StopTimes(3.0, 0.5), end_on_failure=False)
 
     def run(self, parameters: str = "", nodes: list[str] = NAMES) -> Outcome:
         """Run until the launch ends by itself."""

@@ -40,9 +40,7 @@ def test_command_line_has_launch_ros_order(prefix, tmp_path: Path):
         *("--params-file", "/1", "--params-file", "/2", "-r", "a:=/b"),
     ]
     assert process.parameters == (ParameterFile(tmp_path / "p.yaml"), ParameterValue("rate", 20.0))
-    assert process.parameter_document(ParameterValue("rate", 20.0)) == (
-        "/ns/n:\n  ros__parameters:\n    rate: 20.0\n"
-    )
+    assert process.parameter_document(ParameterValue("rate", 20.0)) == ("/ns/n:\n  ros__parameters:\n    rate: 20.0\n")
     assert process.output is Output.BOTH
 
 
@@ -85,13 +83,9 @@ def test_parameter_types_are_those_of_launch(prefix, text, kind, expected):
     assert type(value) is type(expected)
 
 
-@pytest.mark.parametrize(
-    "text", ["[]", "[1, a]", "[1, true]", "{a: 1}", "null", "2026-01-01", "['$(var x)']"]
-)
+@pytest.mark.parametrize("text", ["[]", "[1, a]", "[1, true]", "{a: 1}", "null", "2026-01-01", "['$(var x)']"])
 def test_value_that_is_no_parameter_is_refused(prefix, text):
-    body = (
-        f'<arg name="x" default="5"/>\n<node pkg="pkg" exec="node">\n<param name="p" value="{text}"/></node>'
-    )
+    body = f'<arg name="x" default="5"/>\n<node pkg="pkg" exec="node">\n<param name="p" value="{text}"/></node>'
     ((line, message),) = faults_of(prefix, body)
     assert line == 3
     assert "parameter 'p'" in message

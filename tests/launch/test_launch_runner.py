@@ -126,6 +126,32 @@ def test_first_failing_process_is_named_with_its_last_lines(prefix):
     assert failure.last_lines == ("about to fail",)
 
 
+@pytest.mark.parametrize("end_on_failure", [True, False])
+def test_failure_ends_the_launch_unless_told_to_keep_going(prefix, end_on_failure: bool):
+    prefix.add("pkg", "bad", "raise SystemExit(7)")
+    prefix.add("pkg", "forever", "import signal; signal.pause()")
+    body = '<node pkg="pkg" exec="forever"/><node pkg="pkg" exec="bad" name="bad"/>'
+    with runner_of(prefix, body, end_on_failure=end_on_failure) as run:
+        await_true(lambda: not run.processes["bad"].is_alive(), "the failure")
+        if end_on_failure:
+            assert run.wait(PATIENCE_S).reason is EndReason.PROCESS_FAILED
+        else:
+            with pytest.raises(DeadlineError):
+                run.wait(0.3)
+
+
+def test_what_the_sink_raises_is_raised_by_wait_and_blocks_nobody(prefix):
+    def broken(line: Line) -> None:
+        raise BrokenPipeError("nobody reads")
+
+    prefix.add("pkg", "chatty", "print('x' * 1_000_000); import signal; signal.pause()")
+    with (
+        runner_of(prefix, '<node pkg="pkg" exec="chatty" output="screen"/>', sink=broken) as run,
+        pytest.raises(BrokenPipeError),
+    ):
+        run.wait(PATIENCE_S)
+
+
 def test_process_ended_by_a_signal_is_named_with_it(prefix):
     prefix.add("pkg", "bad", "import os, signal; os.kill(os.getpid(), signal.SIGSEGV)")
     with runner_of(prefix, '<node pkg="pkg" exec="bad"/>') as run:
@@ -269,9 +295,7 @@ sys.exit(arguments.run(arguments))
         if entry.startswith(procfs.MARK.encode())
     }
     (mark,) = marks
-    guards = [
-        child for child in environ if b"tether.launch.guard" in Path(f"/proc/{child}/cmdline").read_bytes()
-    ]
+    guards = [child for child in environ if b"tether.launch.guard" in Path(f"/proc/{child}/cmdline").read_bytes()]
     yield popen, mark.decode().partition("=")[2], int(guards[0]), tmp_path / "trace"
     popen.kill()
     popen.communicate()

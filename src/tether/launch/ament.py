@@ -62,6 +62,4 @@ def find_share_file(package: str, name: str, env: Mapping[str, str]) -> Path:
     if not found:
         raise PackageNotFoundError(f"package '{package}' has no file '{name}' under '{share}'")
     places = ", ".join(map(str, found))
-    raise PackageNotFoundError(
-        f"package '{package}' has '{name}' {len(found)} times ({places}); give the path"
-    )
+    raise PackageNotFoundError(f"package '{package}' has '{name}' {len(found)} times ({places}); give the path")

@@ -7,8 +7,11 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
+from typing import TextIO
 
 from tether.launch import ament
 from tether.launch.errors import Fault, LaunchFileError
@@ -25,9 +28,10 @@ $(var), $(env), $(find-pkg-share), $(dirname), $(equals), $(not), $(and), $(or).
 else is refused with the line; a file that is taken means the same to `ros2 launch`.
 
 Ctrl-C stops the lifecycle manager first, then the nodes, the safety gate, and the world or driver last. A
-process that does not listen gets SIGTERM and then SIGKILL; a second Ctrl-C does not wait. Nothing is left
-running, also if this command itself is killed.
+process that does not listen gets SIGTERM and then SIGKILL; a second Ctrl-C does not wait. A process that fails
+ends the launch, unless --keep-going. Nothing is left running, also if this command itself is killed.
 """
+SHOWN_LINES = 10
 _EPILOG = """\
 examples:
   tether launch launch/sim.launch.xml task:=pick policy:=classic
@@ -54,6 +58,7 @@ def add_parser(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) 
     parser.add_argument("-s", "--show-args", action="store_true", help="show the file's arguments and leave")
     parser.add_argument("--dry-run", action="store_true", help="show the command lines and leave")
     parser.add_argument("--log-dir", type=Path, metavar="DIR", help="write launch.log into DIR")
+    parser.add_argument("--keep-going", action="store_true", help="do not end the launch when a process fails")
     parser.set_defaults(run=run)
 
 
@@ -63,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.show_args:
         return _show_arguments(path)
     plan = read(path, parse_arguments(words))
-    return _show_commands(plan) if arguments.dry_run else _launch(plan, arguments.log_dir)
+    return _show_commands(plan) if arguments.dry_run else _launch(plan, arguments)
 
 
 def _file_and_words(first: str, rest: list[str], env: dict[str, str]) -> tuple[Path, list[str]]:
@@ -71,9 +76,7 @@ def _file_and_words(first: str, rest: list[str], env: dict[str, str]) -> tuple[P
     if Path(first).is_file():
         return Path(first), rest
     if not rest or ":=" in rest[0]:
-        raise LaunchFileError(
-            [Fault(first, 0, "there is no such file; to run a package's, give PACKAGE FILE")]
-        )
+        raise LaunchFileError([Fault(first, 0, "there is no such file; to run a package's, give PACKAGE FILE")])
     return ament.find_share_file(first, rest[0], env), rest[1:]
 
 
@@ -81,17 +84,14 @@ def _show_arguments(path: Path) -> int:
     for argument in read_arguments(path):
         default = "must be given" if argument.default is None else f"default: {argument.default!r}"
         choices = f"; one of {', '.join(argument.choices)}" if argument.choices else ""
-        sys.stdout.write(
-            f"{argument.name}: {argument.description or 'no description'} ({default}{choices})\n"
-        )
+        sys.stdout.write(f"{argument.name}: {argument.description or 'no description'} ({default}{choices})\n")
     return 0
 
 
 def _show_commands(plan: LaunchPlan) -> int:
     for process in plan.processes:
         paths = [
-            p.path if isinstance(p, ParameterFile) else Path(f"<{p.name}: {p.value!r}>")
-            for p in process.parameters
+            p.path if isinstance(p, ParameterFile) else Path(f"<{p.name}: {p.value!r}>") for p in process.parameters
         ]
         settings = " ".join(f"{name}={value}" for name, value in process.env.items())
         sys.stdout.write(f"[{process.label}] {settings + ' ' if settings else ''}")
@@ -99,27 +99,45 @@ def _show_commands(plan: LaunchPlan) -> int:
     return 0
 
 
-def _launch(plan: LaunchPlan, log_dir: Path | None) -> int:
+def _launch(plan: LaunchPlan, options: argparse.Namespace) -> int:
     def show(line: Line) -> None:
         sys.stdout.write(f"{line}\n")
         sys.stdout.flush()
 
-    handler = logging.StreamHandler(sys.stdout)
-    handler.setFormatter(logging.Formatter("[launch] %(message)s"))
-    log = logging.getLogger("tether.launch")
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    log.propagate = False
-    runner = Runner(plan, log_dir=log_dir, sink=show)
+    runner = Runner(plan, log_dir=options.log_dir, sink=show, end_on_failure=not options.keep_going)
 
     def ask_stop(number: int, frame: FrameType | None) -> None:
         runner.ask_stop()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, ask_stop)
-    with runner:
-        outcome = runner.wait()
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, ask_stop) for number in numbers}
+    try:
+        with _news(sys.stderr), runner:
+            outcome = runner.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
     if outcome.failure is None:
         return 0
-    sys.stderr.write(f"tether launch: {outcome.failure}\n")
+    for text in outcome.failure.last_lines[-SHOWN_LINES:]:
+        sys.stderr.write(f"  {text}\n")
+    sys.stderr.write(f"tether launch: {outcome.failure}; its last lines stand above\n")
     return 1
+
+
+@contextmanager
+def _news(stream: TextIO) -> Iterator[None]:
+    """Write what the runner logs to `stream`."""
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter("[launch] %(message)s"))
+    log = logging.getLogger("tether.launch")
+    level, propagate = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(level)
+        log.propagate = propagate

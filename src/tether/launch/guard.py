@@ -1,7 +1,7 @@
 """Watches over a launch and stops its processes when the launching process dies without doing so.
 
-Run as `python -m tether.launch.guard MARK PARENT_PID`, in a session of its own, its standard input a pipe
-that the launching process keeps open. The word `done` on it means that there is nothing left to watch. Its
+Run as `python -m tether.launch.guard MARK PARENT_PID SINCE_NS`, in a session of its own, its standard input a
+pipe that the launching process keeps open. The word `done` on it means that there is nothing left to watch. Its
 end without that word, or the end of the parent, means that the parent was killed: the processes that carry
 the mark are then stopped in the same order as on Ctrl-C, and their shared memory is removed.
 """
@@ -12,7 +12,6 @@ import os
 import select
 import signal
 import sys
-import time
 
 from tether.launch import procfs, shm
 from tether.launch.stopping import Stoppable, StopTimes, by_stage, stop_stage
@@ -48,10 +47,9 @@ def _stop(mark: str, times: StopTimes, since_ns: int) -> None:
 
 def main(arguments: list[str]) -> int:
     """Watch, and stop what is left; see the module."""
-    since_ns = time.time_ns() - 1_000_000_000  # the launch began a moment before its guard
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
-    mark, parent = arguments[0], int(arguments[1])
+    mark, parent, since_ns = arguments[0], int(arguments[1]), int(arguments[2])
     if not _watch(parent):
         _stop(mark, StopTimes(), since_ns)
     return 0

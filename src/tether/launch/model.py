@@ -98,9 +98,7 @@ class ProcessPlan:
         """
         named = self.node_name is not None and self.namespace is not None
         key = self.qualified_name if named else "/**"
-        return yaml.dump(
-            {key: {"ros__parameters": {parameter.name: parameter.value}}}, default_flow_style=False
-        )
+        return yaml.dump({key: {"ros__parameters": {parameter.name: parameter.value}}}, default_flow_style=False)
 
     def command(self, parameter_files: Sequence[Path]) -> list[str]:
         """Return the command line in launch_ros's order; `parameter_files` holds one path a parameter."""

@@ -53,12 +53,15 @@ class _Pipe:
 class OutputPump:
     """Reads the pipes of all processes in one thread.
 
-    `sink` gets what is to be shown, `log` what is to be kept, each after the process's `output` setting.
+    `sink` gets what is to be shown, `log` what is to be kept, each after the process's `output` setting. A sink
+    that raises is called no more, and `error` says what it raised; the pipes are read on, for a process whose
+    pipe is full stands still.
     """
 
     def __init__(self, sink: Sink, log: TextIOBase | None) -> None:
         """Start reading; add pipes with `add`."""
-        self._sink = sink
+        self._sink: Sink | None = sink
+        self.error: Exception | None = None
         self._log = log
         self._selector = selectors.DefaultSelector()
         self._wake_read, self._wake_write = os.pipe()
@@ -107,6 +110,14 @@ class OutputPump:
                 if open_pipes <= 0 or time.monotonic() > deadline:
                     return
 
+    def _show(self, line: Line) -> None:
+        if self._sink is None:
+            return
+        try:
+            self._sink(line)
+        except Exception as error:  # noqa: BLE001 - the runner raises it where it can be caught
+            self.error, self._sink = error, None
+
     def _read(self, descriptor: int, pipe: _Pipe) -> None:
         try:
             data = os.read(descriptor, 65536)
@@ -119,7 +130,7 @@ class OutputPump:
             if self._log is not None and pipe.output.in_log:
                 self._log.write(f"{time.time():.6f} {line}\n")
             if pipe.output.on_screen(pipe.stream):
-                self._sink(line)
+                self._show(line)
         if not data:
             with self._lock:
                 self._selector.unregister(descriptor)

@@ -65,9 +65,7 @@ def read(file: str | Path, arguments: Mapping[str, str], env: Mapping[str, str] 
     for name in arguments:
         if name not in declared:
             known = ", ".join(sorted(declared)) or "none"
-            reading.faults.append(
-                Fault(str(path), 0, f"argument '{name}' is not declared; declared: {known}")
-            )
+            reading.faults.append(Fault(str(path), 0, f"argument '{name}' is not declared; declared: {known}"))
     reading.check_names()
     if reading.faults:
         raise LaunchFileError(reading.faults)
@@ -136,9 +134,7 @@ class _Reading:
             if name is None:
                 continue
             if name in seen:
-                message = (
-                    f"node '{name}' is started twice, first in line {seen[name].line} of {seen[name].file}"
-                )
+                message = f"node '{name}' is started twice, first in line {seen[name].line} of {seen[name].file}"
                 self.faults.append(Fault(process.file, process.line, message))
             seen.setdefault(name, process)
 
@@ -150,9 +146,7 @@ class _Reading:
                 choices = tuple(choice.attributes["value"] for choice in child.children)
                 default = child.attributes.get("default")
                 if choices and default is not None and "$(" not in default and default not in choices:
-                    message = (
-                        f"default '{default}' of argument '{child.attributes['name']}' is none of its choices"
-                    )
+                    message = f"default '{default}' of argument '{child.attributes['name']}' is none of its choices"
                     self.faults.append(Fault(file, child.line, message))
                 description = child.attributes.get("description", "")
                 self.declared.append(Argument(name, default, description, choices, file, child.line))
@@ -226,10 +220,7 @@ class _Reading:
 
     def _include(self, file: _File, element: Element) -> None:
         path = Path(os.path.abspath(self._expand(file, element.attributes["file"])))
-        given = {
-            child.attributes["name"]: self._expand(file, child.attributes["value"])
-            for child in element.children
-        }
+        given = {child.attributes["name"]: self._expand(file, child.attributes["value"]) for child in element.children}
         if file.depth >= _MAX_INCLUDE_DEPTH:
             raise SubstitutionError(f"includes are nested {file.depth} deep; does '{path}' include itself?")
         if not path.is_file():
@@ -252,14 +243,10 @@ class _Reading:
         package, executable = self._expand(file, element.attributes["pkg"]), text("exec") or ""
         name = text("name")
         if name is not None and not _NODE_NAME.fullmatch(name):
-            raise SubstitutionError(
-                f"node name '{name}' must be letters, digits and '_', not starting with a digit"
-            )
+            raise SubstitutionError(f"node name '{name}' must be letters, digits and '_', not starting with a digit")
         path = ament.find_executable(package, executable, self.env)
         env = dict(self.set_env)
-        env.update(
-            (c.attributes["name"], self._expand(file, c.attributes["value"])) for c in _all(element, "env")
-        )
+        env.update((c.attributes["name"], self._expand(file, c.attributes["value"])) for c in _all(element, "env"))
         self.processes.append(
             ProcessPlan(
                 label=name or executable,
@@ -291,9 +278,7 @@ class _Reading:
         template = self._template(file, text)
         texts = "".join(part for part in template.parts if isinstance(part, str))
         if "'" in texts or '"' in texts or not text or text != text.strip():
-            raise SubstitutionError(
-                f"args {text!r}: quotes, empty text and space at either end are not supported"
-            )
+            raise SubstitutionError(f"args {text!r}: quotes, empty text and space at either end are not supported")
         return tuple(word.expand(self._scope(file)) for word in template.words())
 
     def _param(self, file: _File, element: Element) -> ParameterFile | ParameterValue:

@@ -40,6 +40,7 @@ class EndReason(enum.Enum):
     """Why a launch ended."""
 
     ALL_EXITED = "every process has ended"
+    PROCESS_FAILED = "a process has failed"
     PROCESS_EXITED = "a process with on_exit=shutdown has ended"
     STOPPED = "it was asked to stop"
 
@@ -114,7 +115,8 @@ class Runner:
     `env` replaces this process's environment as the processes' base. `sink` gets each line that is to be
     shown (from a thread of the runner); without one they are logged. `log_dir` receives `launch.log`. `times`
     are the deadlines of stopping where the launch file sets none; `stage` gives each process (package and
-    executable) its place in the order of stopping.
+    executable) its place in the order of stopping. With `end_on_failure` the first process that fails ends the
+    launch at once; `ros2 launch` would leave it to the lifecycle manager to miss the node.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class Runner:
         sink: Sink | None = None,
         times: StopTimes | None = None,
         stage: Callable[[str, str], int] = stage_of,
+        end_on_failure: bool = True,
     ) -> None:
         """Prepare; nothing is started."""
         self._plan = plan
@@ -134,6 +137,7 @@ class Runner:
         self._sink = sink or _log_line
         self._times = times or StopTimes()
         self._stage = stage
+        self._end_on_failure = end_on_failure
         self._mark = uuid.uuid4().hex
         self._processes: list[RunningProcess] = []
         self._exited: list[RunningProcess] = []
@@ -190,11 +194,14 @@ class Runner:
     def wait(self, timeout_s: float | None = None) -> Outcome:
         """Wait until the launch ends, then stop what is left of it.
 
-        It ends when every process has ended, when one with on_exit="shutdown" has, or after `ask_stop`.
-        Raises DeadlineError at the deadline; everything still runs then.
+        It ends when every process has ended, when one with on_exit="shutdown" has, when one has failed (see
+        `end_on_failure`), or after `ask_stop`. Raises DeadlineError at the deadline; everything still runs then.
+        What the sink raised is raised here.
         """
         deadline = None if timeout_s is None else time.monotonic() + timeout_s
         while True:
+            if self._pump is not None and self._pump.error is not None:
+                raise self._pump.error
             reason = self._poll()
             if reason is not None:
                 first = self._exited[0].name if self._exited else None
@@ -239,10 +246,9 @@ class Runner:
         return self._failure
 
     def _start_guard(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "tether.launch.guard", self._mark, str(os.getpid())]
-        return subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True
-        )
+        arguments = [self._mark, str(os.getpid()), str(self._started_ns)]
+        command = [sys.executable, "-m", "tether.launch.guard", *arguments]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
 
     def _release_guard(self) -> None:
         guard, self._guard = self._guard, None
@@ -306,6 +312,8 @@ class Runner:
             _logger.error("'%s' (pid %d) %s", process.name, process.pid, detail)
             if self._failure is None:
                 self._failure = Failure(process.name, process.pid, status, detail, tuple(process.tail))
+        if self._failure is not None and self._end_on_failure:
+            return EndReason.PROCESS_FAILED
         if any(process.plan.ends_launch for process in self._exited):
             return EndReason.PROCESS_EXITED
         if len(self._exited) == len(self._processes):

@@ -59,22 +59,16 @@ def _check(file: str, element: Element, rule: _Rule) -> Iterator[Fault]:
     allowed = rule.required | rule.optional
     for name in element.attributes:
         if name not in allowed:
-            yield Fault(
-                file, element.line, f"<{element.tag}> has an unknown attribute '{name}'; {_list(allowed)}"
-            )
+            yield Fault(file, element.line, f"<{element.tag}> has an unknown attribute '{name}'; {_list(allowed)}")
     for name in sorted(rule.required - element.attributes.keys()):
         yield Fault(file, element.line, f"<{element.tag}> lacks its attribute '{name}'")
     yield from (Fault(file, element.line, message) for message in _pairs(element))
     for child in element.children:
         if child.tag not in rule.children:
-            yield Fault(
-                file, child.line, f"unknown tag <{child.tag}> in <{element.tag}>; {_list(rule.children)}"
-            )
+            yield Fault(file, child.line, f"unknown tag <{child.tag}> in <{element.tag}>; {_list(rule.children)}")
             continue
         below_action = (element.tag, child.tag) in _RULES
-        yield from _check(
-            file, child, _RULES[element.tag, child.tag] if below_action else _ACTION_RULES[child.tag]
-        )
+        yield from _check(file, child, _RULES[element.tag, child.tag] if below_action else _ACTION_RULES[child.tag])
 
 
 def _pairs(element: Element) -> Iterator[str]:

@@ -91,9 +91,7 @@ def stop_stage(
         for process in pending:
             limits = times(process)
             if level[id(process)] == 0 and (hurry() or now >= limits.interrupt_s):
-                _logger.warning(
-                    "'%s' did not stop within %.1f s of SIGINT, sending SIGTERM", process.name, now
-                )
+                _logger.warning("'%s' did not stop within %.1f s of SIGINT, sending SIGTERM", process.name, now)
                 process.send(signal.SIGTERM)
                 level[id(process)] = 1
             if level[id(process)] == 1 and (hurry() or now >= limits.interrupt_s + limits.terminate_s):

@@ -60,9 +60,7 @@ class _TreeBuilder:
 
     def _text(self, text: str) -> None:
         if text.strip():
-            raise self._fault(
-                f"text {text.strip()!r} between tags; launch files hold tags and attributes only"
-            )
+            raise self._fault(f"text {text.strip()!r} between tags; launch files hold tags and attributes only")
 
     def _doctype(self, name: str, *_: object) -> None:
         raise self._fault("a DOCTYPE is refused: launch files need no document type and no entities")

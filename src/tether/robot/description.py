@@ -144,6 +144,9 @@ def _inside(xacro: ModuleType, path: Path) -> str:
 def _reason(failure: Exception) -> str:
     if isinstance(failure, expat.ExpatError):
         return f"not well-formed XML on line {failure.lineno}: {failure}"
+    inner = getattr(failure, "exc", None)
+    if isinstance(inner, Exception) and str(failure).startswith("<class"):
+        failure = inner  # xacro says class and text of what it caught, and then the text again
     text = " ".join(str(failure).split())
     return text if text else type(failure).__name__
 

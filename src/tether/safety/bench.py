@@ -77,9 +77,7 @@ def _jumping(model: GateModel, ticks: int, seed: int) -> _Path:
     return lambda k: (goals[k // 5], np.zeros(len(half)))
 
 
-def _timed(
-    model: GateModel, path: _Path | None, ticks: int, seed: int
-) -> tuple[list[int], list[int], list[int]]:
+def _timed(model: GateModel, path: _Path | None, ticks: int, seed: int) -> tuple[list[int], list[int], list[int]]:
     """Nanoseconds of each tick (wall, CPU of the thread) and of taking each tick's inputs."""
     gate = Supervisor(model)
     gate.arm("benchmark")

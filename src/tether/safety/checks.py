@@ -125,9 +125,7 @@ def free_fall(magnitude_m_s2: float, limits: ImuLimits) -> Verdict:
     """Stops when the low-passed |a| says that nothing carries the robot, or that the IMU is dead."""
     if magnitude_m_s2 >= limits.free_fall_m_s2:
         return PASSED[Check.FREE_FALL]
-    return refuse(
-        Check.FREE_FALL, f"|a| is {magnitude_m_s2:.2f} m/s², expected at least {limits.free_fall_m_s2:g}"
-    )
+    return refuse(Check.FREE_FALL, f"|a| is {magnitude_m_s2:.2f} m/s², expected at least {limits.free_fall_m_s2:g}")
 
 
 def servo_temperature(names: Sequence[str], celsius: Sequence[float], limits: ServoLimits) -> Verdict:
@@ -146,9 +144,7 @@ def servo_current(names: Sequence[str], ampere: Sequence[float], limits: ServoLi
     i = max(range(len(ampere)), key=lambda k: abs(ampere[k]))
     if abs(ampere[i]) <= limits.current_max_a:
         return PASSED[Check.SERVO_CURRENT]
-    return refuse(
-        Check.SERVO_CURRENT, f"{names[i]} draws {abs(ampere[i]):.2f} A, limit {limits.current_max_a:g} A"
-    )
+    return refuse(Check.SERVO_CURRENT, f"{names[i]} draws {abs(ampere[i]):.2f} A, limit {limits.current_max_a:g} A")
 
 
 def servo_voltage(names: Sequence[str], volt: Sequence[float], limits: ServoLimits) -> Verdict:
@@ -164,9 +160,7 @@ def gripper_effort(effort: float, limits: GripperLimits) -> Verdict:
     """Says that the gripper may not close further; the arm goes on."""
     if abs(effort) <= limits.effort_max:
         return PASSED[Check.GRIPPER_EFFORT]
-    reason = (
-        f"{limits.joint} presses with {abs(effort):.2f}, limit {limits.effort_max:g}: may hold or open only"
-    )
+    reason = f"{limits.joint} presses with {abs(effort):.2f}, limit {limits.effort_max:g}: may hold or open only"
     return Verdict(Check.GRIPPER_EFFORT.value, 0.0, reason)
 
 

@@ -50,9 +50,7 @@ class GateModel:
         if physical and not settings.fits(Hardware.IMU):
             faults.append(Fault("not_fitted", "imu", "an IMU on a physical robot: the base carries it"))
         unknown = [name for name in settings.joints if name not in robot.joint_names]
-        faults += [
-            Fault(f"joints: {name}", "unknown", f"one of {', '.join(robot.joint_names)}") for name in unknown
-        ]
+        faults += [Fault(f"joints: {name}", "unknown", f"one of {', '.join(robot.joint_names)}") for name in unknown]
         # What the base's twist drives is no joint of the gate; any joint that can be positioned must be.
         names = tuple(name for name in robot.joint_names if name in settings.joints)
         for name in robot.joint_names:
@@ -66,9 +64,7 @@ class GateModel:
             except InvalidInputError as error:
                 faults += [Fault(f"workspace: links: {link}", f.found, f.expected) for f in error.faults]
         if faults:
-            raise InvalidInputError(
-                "safety settings for this robot", faults, "correct safety.yaml or the URDF"
-            )
+            raise InvalidInputError("safety settings for this robot", faults, "correct safety.yaml or the URDF")
         fitted = _SERVO_HARDWARE - set(settings.not_fitted)
         streams = [Stream.JOINTS]
         streams += [Stream.IMU] if settings.fits(Hardware.IMU) else []

@@ -119,9 +119,7 @@ class Inbox:
         try:
             result = read_servos(sample, self._model.joint_names)
             if not isinstance(result, Verdict) and not is_time(received_ns):
-                result = checks.refuse(
-                    Check.MALFORMED, f"received_ns is {received_ns!r}, expected nanoseconds"
-                )
+                result = checks.refuse(Check.MALFORMED, f"received_ns is {received_ns!r}, expected nanoseconds")
         except Exception as error:  # noqa: BLE001 - whatever came in becomes a verdict and a stop
             result = unreadable("servo sample", error)
         if isinstance(result, Verdict):
@@ -205,9 +203,7 @@ class Inbox:
             return verdicts
         if proposal.received_ns > now_ns + TICK_NS:
             ahead_ms = (proposal.received_ns - now_ns) * 1e-6
-            verdicts.append(
-                checks.refuse(Check.CLOCK, f"command was received {ahead_ms:.1f} ms in the future")
-            )
+            verdicts.append(checks.refuse(Check.CLOCK, f"command was received {ahead_ms:.1f} ms in the future"))
         rules = self._settings.modes.of(mode)
         if rules is not None:
             by_source = checks.source(proposal.source, mode, rules)

@@ -69,9 +69,7 @@ def read_command(command: Command, received_ns: int, names: tuple[str, ...]) -> 
         ("base_twist", twist, 3),
     ):
         if not _is_vector(values, size):
-            return checks.refuse(
-                Check.MALFORMED, f"{field} is {_describe(values)}, expected ({size},) float64"
-            )
+            return checks.refuse(Check.MALFORMED, f"{field} is {_describe(values)}, expected ({size},) float64")
     p, v, t = position.tolist(), velocity.tolist(), twist.tolist()
     if not all(map(math.isfinite, (*p, *v, *t))):
         return checks.finite((("position", p), ("velocity", v), ("base_twist", t)), command.joint_names)
@@ -83,9 +81,7 @@ def read_command(command: Command, received_ns: int, names: tuple[str, ...]) -> 
 def read_joints(sample: JointSample, names: tuple[str, ...]) -> tuple[float, ...] | Verdict:
     """Joint positions in the gate's order, or the verdict that refuses the sample."""
     if not isinstance(sample, JointSample):
-        return checks.refuse(
-            Check.MALFORMED, f"joint sample is {type(sample).__name__}, expected JointSample"
-        )
+        return checks.refuse(Check.MALFORMED, f"joint sample is {type(sample).__name__}, expected JointSample")
     order = _order(sample.names, names)
     if isinstance(order, Verdict):
         return order
@@ -120,9 +116,7 @@ def read_imu(sample: ImuSample) -> tuple[float, float, float] | Verdict:
 def read_servos(sample: ServoSample, names: tuple[str, ...]) -> ServoSample | Verdict:
     """The sample if it names exactly the joints and holds finite numbers, or the verdict that refuses it."""
     if not isinstance(sample, ServoSample):
-        return checks.refuse(
-            Check.MALFORMED, f"servo sample is {type(sample).__name__}, expected ServoSample"
-        )
+        return checks.refuse(Check.MALFORMED, f"servo sample is {type(sample).__name__}, expected ServoSample")
     order = _order(sample.names, names)
     if isinstance(order, Verdict):
         return order
@@ -132,9 +126,7 @@ def read_servos(sample: ServoSample, names: tuple[str, ...]) -> ServoSample | Ve
         if values is None:
             ordered[field] = None
             continue
-        good = (
-            isinstance(values, tuple) and len(values) == len(names) and all(type(x) is float for x in values)
-        )
+        good = isinstance(values, tuple) and len(values) == len(names) and all(type(x) is float for x in values)
         if not good:
             text = f"servo {field} is {_describe(values)}, expected {len(names)} floats"
             return checks.refuse(Check.MALFORMED, text)
@@ -149,9 +141,7 @@ def _order(given: tuple[str, ...], names: tuple[str, ...]) -> list[int] | Verdic
     if given == names:
         return None
     if not isinstance(given, tuple) or not all(isinstance(name, str) for name in given):
-        return checks.refuse(
-            Check.MALFORMED, f"joint names are {_describe(given)}, expected a tuple of texts"
-        )
+        return checks.refuse(Check.MALFORMED, f"joint names are {_describe(given)}, expected a tuple of texts")
     verdict = checks.joint_names(given, names)
     return verdict if verdict.scale < 1.0 else [given.index(name) for name in names]
 

@@ -82,6 +82,12 @@ def follow(state: AxisState, goal: float, goal_rate: float, v_cap: float, lim: A
         slack = 1.5 * TICK_S
         approach = lim.a_max * (math.sqrt(slack * slack + 2.0 * abs(error) / lim.a_max) - slack)
         wanted = goal_rate + math.copysign(max(lim.a_max * TICK_S, approach), error)
+    return nearest(state, wanted, v_cap, lim)
+
+
+def nearest(state: AxisState, wanted: float, v_cap: float, lim: AxisLimits) -> AxisState:
+    """The admissible next set-point whose velocity is nearest to `wanted`."""
+    q, v, a = state
     low, high = velocity_window(v, a, v_cap, lim)
     v1 = _within_position(state, min(max(wanted, low), high), min(max(0.0, low), high), lim)
     return q + v1 * TICK_S, v1, (v1 - v) / TICK_S

@@ -44,19 +44,11 @@ class Transition:
 _RUNNING = (Mode.ACTIVE, Mode.DEGRADED, Mode.SLOW)
 
 TRANSITIONS: tuple[Transition, ...] = (
-    Transition(
-        Mode.INIT, Event.ARM, Mode.ARMED, "explicit, with a reason, once every fitted sensor is fresh"
-    ),
+    Transition(Mode.INIT, Event.ARM, Mode.ARMED, "explicit, with a reason, once every fitted sensor is fresh"),
     Transition(Mode.ARMED, Event.FLOW, Mode.ACTIVE, "a command passed every check"),
     Transition(Mode.ACTIVE, Event.HOLD, Mode.ARMED, "a check let nothing pass: controlled stop, then hold"),
-    *(
-        Transition(m, Event.DEGRADE, Mode.DEGRADED, "arbiter fell back")
-        for m in (Mode.ARMED, Mode.ACTIVE, Mode.SLOW)
-    ),
-    *(
-        Transition(m, Event.SLOW, Mode.SLOW, "reduced speed")
-        for m in (Mode.ARMED, Mode.ACTIVE, Mode.DEGRADED)
-    ),
+    *(Transition(m, Event.DEGRADE, Mode.DEGRADED, "arbiter fell back") for m in (Mode.ARMED, Mode.ACTIVE, Mode.SLOW)),
+    *(Transition(m, Event.SLOW, Mode.SLOW, "reduced speed") for m in (Mode.ARMED, Mode.ACTIVE, Mode.DEGRADED)),
     *(Transition(m, Event.RESTORE, Mode.ARMED, "cause is gone") for m in (Mode.DEGRADED, Mode.SLOW)),
     *(Transition(m, Event.SAFE, Mode.SAFE, "white-listed primitives only") for m in (Mode.ARMED, *_RUNNING)),
     Transition(Mode.SAFE, Event.ARM, Mode.ARMED, "explicit, with a reason"),

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from tether.contracts import Verdict
 from tether.safety import checks
-from tether.safety.limiter import AxisLimits, AxisState, brake, follow, stopping_distance
+from tether.safety.limiter import AxisLimits, AxisState, brake, follow, nearest, stopping_distance
 from tether.safety.settings import TICK_S, BaseLimits, Check
 from tether.safety.workspace import Depths, Workspace, largest_share, no_deeper
 
 _PATH_POINTS_MAX = 16
+_TURNS = 3
+_OVERSHOOT = 1.05
+_Found = tuple[float, int, list[float]]
+"""Excess in m, index of the (link, zone), joint positions."""
 
 
 class ArmMotion:
@@ -53,8 +57,7 @@ class ArmMotion:
         self.goals = None
         self.states = [brake(state, lim) for state, lim in zip(self.states, self._axes, strict=True)]
         self.feed_forward = [
-            _towards(self.feed_forward[i], v, self._axes[i].a_max * TICK_S)
-            for i, (_, v, _) in enumerate(self.states)
+            _towards(self.feed_forward[i], v, self._axes[i].a_max * TICK_S) for i, (_, v, _) in enumerate(self.states)
         ]
 
     def advance(
@@ -76,7 +79,7 @@ class ArmMotion:
         self.goals = tuple(goals)
         verdicts = self._explain(asked, goals, candidates, share) if self._differs(asked, candidates) else []
         if self._workspace is not None:
-            candidates, verdict = self._inside_workspace(candidates, self._workspace)
+            candidates, verdict = self._inside_workspace(candidates, self._workspace, share)
             if verdict is not None:
                 verdicts.append(verdict)
         self.states = candidates
@@ -98,40 +101,78 @@ class ArmMotion:
             self.feed_forward[i] = min(max(wanted, -down), up)
 
     def _inside_workspace(
-        self, candidates: list[AxisState], workspace: Workspace
+        self, candidates: list[AxisState], workspace: Workspace, share: float
     ) -> tuple[list[AxisState], Verdict | None]:
         """Candidates if they and all of their braking path are no deeper in forbidden space than now.
 
-        Otherwise the largest share of the way from braking to them that is. Braking itself always is: its
-        path was judged when the present set-points were admitted.
+        Otherwise they are turned aside, so that motion along the boundary goes on; where that does not help, the
+        largest share of the way from braking to them. Braking itself always may be: its path was judged when the
+        present set-points were admitted.
         """
         if self._has_room(candidates, workspace):
             return candidates, None
-        allowed: Depths | None = None
-        worst: Depths | None = None
-        for depths in self._path(candidates, workspace):
-            if not any(depths):
-                continue
-            if allowed is None:
-                allowed = self._allowed(workspace)
-            if not no_deeper(depths, allowed):
-                worst = depths
-                break
-        if worst is None or allowed is None:
+        allowed = self._allowed(workspace)
+        found = self._deepest(candidates, workspace, allowed)
+        if found is None:
             return candidates, None
-        limit = allowed
+        link, zone = workspace.name(found[1])
+        reason = f"{link} would be {found[0] * 1e3:.1f} mm inside forbidden space: {zone}"
+        asked = candidates
+        for _ in range(_TURNS):
+            candidates = self._turned_aside(candidates, workspace, share, found)
+            found = self._deepest(candidates, workspace, allowed)
+            if found is None:
+                return candidates, Verdict(Check.WORKSPACE.value, self._common_share(candidates, asked), reason)
         braking = [brake(state, lim) for state, lim in zip(self.states, self._axes, strict=True)]
 
-        def between(share: float) -> list[AxisState]:
+        def between(part: float) -> list[AxisState]:
             out = []
             for (q, v, _), (_, slow, _), (_, fast, _) in zip(self.states, braking, candidates, strict=True):
-                v1 = slow + share * (fast - slow)
+                v1 = slow + part * (fast - slow)
                 out.append((q + v1 * TICK_S, v1, (v1 - v) / TICK_S))
             return out
 
-        share = largest_share(lambda s: all(no_deeper(d, limit) for d in self._path(between(s), workspace)))
-        reason = workspace.worst(worst, limit)
-        return (between(share) if share > 0.0 else braking), Verdict(Check.WORKSPACE.value, share, reason)
+        part = largest_share(lambda s: self._deepest(between(s), workspace, allowed) is None)
+        candidates = between(part) if part > 0.0 else braking
+        return candidates, Verdict(Check.WORKSPACE.value, self._common_share(candidates, asked), reason)
+
+    def _turned_aside(
+        self, candidates: list[AxisState], workspace: Workspace, share: float, found: _Found
+    ) -> list[AxisState]:
+        """Candidates moved, to first order, out of the zone that they enter, along its gradient over the joints."""
+        excess, zone, where = found
+        gradient = workspace.gradient(where, zone)
+        square = sum(g * g for g in gradient)
+        if square == 0.0:
+            return candidates
+        push = _OVERSHOOT * excess / square
+        out = []
+        for i, lim in enumerate(self._axes):
+            _, v1, _ = candidates[i]
+            # A change of velocity moves the end of the braking path by this long.
+            reach_s = TICK_S + abs(v1) / lim.a_max
+            out.append(nearest(self.states[i], v1 - push * gradient[i] / reach_s, share * lim.v_max, lim))
+        return out
+
+    def _common_share(self, candidates: list[AxisState], asked: list[AxisState]) -> float:
+        """How much of the asked step was taken, along it; joints count by their lever on the tool."""
+        along = whole = 0.0
+        for lever, (q, _, _), (q1, _, _), (q2, _, _) in zip(self._levers, self.states, candidates, asked, strict=True):
+            along += lever * lever * (q1 - q) * (q2 - q)
+            whole += lever * lever * (q2 - q) * (q2 - q)
+        return min(max(along / whole, 0.0), 1.0) if whole > 0.0 else 0.0
+
+    def _deepest(self, candidates: list[AxisState], workspace: Workspace, allowed: Depths) -> _Found | None:
+        """Where candidates and the braking that would follow are deepest over what is allowed; None if nowhere."""
+        worst: _Found | None = None
+        for q in self._path(candidates):
+            depths = workspace.depths(q)
+            if no_deeper(depths, allowed):
+                continue
+            excess, zone = workspace.excess(depths, allowed)
+            if worst is None or excess > worst[0]:
+                worst = excess, zone, q
+        return worst
 
     def _has_room(self, candidates: list[AxisState], workspace: Workspace) -> bool:
         """True if the points cannot reach forbidden space on the way to the candidates and on to standstill.
@@ -143,9 +184,7 @@ class ArmMotion:
                 self._looked_at = tuple(q for q, _, _ in self.states)
                 self._room_m = workspace.room(self._looked_at)
             reach = 0.0
-            for lever, start, (q, v, a), lim in zip(
-                self._levers, self._looked_at, candidates, self._axes, strict=True
-            ):
+            for lever, start, (q, v, a), lim in zip(self._levers, self._looked_at, candidates, self._axes, strict=True):
                 reach += lever * (abs(q - start) + abs(stopping_distance(v, a, lim)))
             if reach < self._room_m:
                 return True
@@ -155,19 +194,18 @@ class ArmMotion:
         """How deep set-points may lie: as deep as they do now or will while braking."""
         allowed = workspace.depths([q for q, _, _ in self.states])
         braking = [brake(state, lim) for state, lim in zip(self.states, self._axes, strict=True)]
-        for depths in self._path(braking, workspace):
-            allowed = tuple(map(max, allowed, depths))
+        for q in self._path(braking):
+            allowed = tuple(map(max, allowed, workspace.depths(q)))
         return allowed
 
-    def _path(self, states: list[AxisState], workspace: Workspace) -> Iterator[Depths]:
-        """Depths along the braking that would follow `states`, its end first: what is wrong shows there."""
+    def _path(self, states: list[AxisState]) -> list[list[float]]:
+        """Joint positions at `states` and along the braking that would follow, tick by tick, the last first."""
         path = [[q for q, _, _ in states]]
         while any(v != 0.0 for _, v, _ in states):
             states = [brake(state, lim) for state, lim in zip(states, self._axes, strict=True)]
             path.append([q for q, _, _ in states])
         # Long braking (low accelerations) is sampled: neighbouring ticks are then close to each other.
-        stride = 1 + len(path) // _PATH_POINTS_MAX
-        return (workspace.depths(q) for q in path[::-stride])
+        return path[:: -(1 + len(path) // _PATH_POINTS_MAX)]
 
     def _explain(
         self, asked: Sequence[float], goals: Sequence[float], candidates: Sequence[AxisState], share: float

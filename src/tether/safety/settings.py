@@ -117,9 +117,7 @@ class JointDynamics:
         # limiter could keep position, velocity, acceleration and jerk at once.
         low = self.acceleration_max / TICK_S
         if self.jerk_max < low * (1.0 - 1e-9):
-            fault = Fault(
-                "jerk_max", f"{self.jerk_max:g}", f"at least acceleration_max / {TICK_S:g} s = {low:g}"
-            )
+            fault = Fault("jerk_max", f"{self.jerk_max:g}", f"at least acceleration_max / {TICK_S:g} s = {low:g}")
             raise InvalidInputError("joint dynamics", [fault])
 
 
@@ -191,9 +189,7 @@ class ImuLimits:
 
     def __post_init__(self) -> None:
         if not self.tilt_slow_rad < self.tilt_stop_rad:
-            fault = Fault(
-                "tilt_slow_rad", f"{self.tilt_slow_rad:g}", f"below tilt_stop_rad {self.tilt_stop_rad:g}"
-            )
+            fault = Fault("tilt_slow_rad", f"{self.tilt_slow_rad:g}", f"below tilt_stop_rad {self.tilt_stop_rad:g}")
             raise InvalidInputError("imu limits", [fault])
 
 
@@ -211,9 +207,7 @@ class ServoLimits:
     def __post_init__(self) -> None:
         faults = []
         if not self.temperature_slow_c < self.temperature_stop_c:
-            faults.append(
-                Fault("temperature_slow_c", f"{self.temperature_slow_c:g}", "below temperature_stop_c")
-            )
+            faults.append(Fault("temperature_slow_c", f"{self.temperature_slow_c:g}", "below temperature_stop_c"))
         if not self.voltage_min_v < self.voltage_max_v:
             faults.append(Fault("voltage_min_v", f"{self.voltage_min_v:g}", "below voltage_max_v"))
         if faults:
@@ -238,9 +232,7 @@ class ModeRules:
 
     def __post_init__(self) -> None:
         lists = {"sources": self.sources, "primitives": self.primitives}
-        faults = [
-            Fault(name, "an empty list", "at least one") for name, values in lists.items() if not values
-        ]
+        faults = [Fault(name, "an empty list", "at least one") for name, values in lists.items() if not values]
         if faults:
             raise InvalidInputError("mode rules", faults)
 
@@ -292,9 +284,7 @@ class SafetySettings:
         if not self.joints:
             faults.append(Fault("joints", "an empty mapping", "every joint that is commanded"))
         elif self.gripper.joint not in self.joints:
-            faults.append(
-                Fault("gripper: joint", repr(self.gripper.joint), f"one of {', '.join(self.joints)}")
-            )
+            faults.append(Fault("gripper: joint", repr(self.gripper.joint), f"one of {', '.join(self.joints)}"))
         if faults:
             raise InvalidInputError("safety settings", faults)
 

@@ -66,9 +66,7 @@ class GateStage:
     def tick(self, tick: int, now_ns: int, stamp_ns: int) -> GateOutput:
         """One tick; the command carries its number and stamp."""
         output = self.supervisor.tick(now_ns)
-        return dataclasses.replace(
-            output, command=dataclasses.replace(output.command, tick=tick, stamp_ns=stamp_ns)
-        )
+        return dataclasses.replace(output, command=dataclasses.replace(output.command, tick=tick, stamp_ns=stamp_ns))
 
 
 def for_world(output: GateOutput) -> Command | None:

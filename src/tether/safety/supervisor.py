@@ -233,14 +233,10 @@ class Supervisor(Inbox):
         """Let the mode follow what the checks said, and say what the mode lets pass."""
         limit = checks.most_restrictive(verdicts)
         flows = limit is None or limit.scale > 0.0
-        self._change(
-            Event.FLOW if flows else Event.HOLD, "" if limit is None else f"{limit.check}: {limit.reason}"
-        )
+        self._change(Event.FLOW if flows else Event.HOLD, "" if limit is None else f"{limit.check}: {limit.reason}")
         if self._settings.modes.of(self._mode) is not None:
             return []
-        why = {Mode.STOP: f"latched stop: {self._stop_reason}", Mode.INIT: "not armed"}.get(
-            self._mode, "holding"
-        )
+        why = {Mode.STOP: f"latched stop: {self._stop_reason}", Mode.INIT: "not armed"}.get(self._mode, "holding")
         if self._arming is not None and self._mode is Mode.INIT:
             why = f"arming ({self._arming}): waits for its self-check"
         return [checks.refuse(Check.MODE, why)]

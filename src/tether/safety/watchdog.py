@@ -39,18 +39,12 @@ class WatchdogLimits:
         n = len(self.joint_names)
         faults = []
         if self.timeout_ns <= 0:
-            faults.append(
-                Fault("timeout_ns", str(self.timeout_ns), "more than 0 (there is no way to switch it off)")
-            )
+            faults.append(Fault("timeout_ns", str(self.timeout_ns), "more than 0 (there is no way to switch it off)"))
         for name, values in (
             ("velocity_max", self.velocity_max),
             ("acceleration_max", self.acceleration_max),
         ):
-            if (
-                np.shape(values) != (n,)
-                or not np.all(np.isfinite(values))
-                or not np.all(np.asarray(values) > 0)
-            ):
+            if np.shape(values) != (n,) or not np.all(np.isfinite(values)) or not np.all(np.asarray(values) > 0):
                 faults.append(Fault(name, str(values), f"{n} finite numbers above 0"))
         for name, value in (
             ("base_linear_m_s2", self.base_linear_m_s2),
@@ -144,9 +138,7 @@ class Watchdog:
             return None, None
         if len(command.position) != len(names) or len(command.velocity) != len(names):
             return None, None
-        if len(command.base_twist) != 3 or not _finite(
-            command.position, command.velocity, command.base_twist
-        ):
+        if len(command.base_twist) != 3 or not _finite(command.position, command.velocity, command.base_twist):
             return None, None
         at = {name: i for i, name in enumerate(command.joint_names)}
         position = [float(command.position[at[name]]) for name in names]

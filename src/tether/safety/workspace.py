@@ -12,15 +12,14 @@ Depths = tuple[float, ...]
 """Metres into each forbidden zone, one number a (link, zone); 0 outside it."""
 
 _TOLERANCE_M = 1e-9
+_GRADIENT_STEP = 1e-6
 _BISECTIONS = 4
 
 
 def outside_box(p: Point, box: Box) -> float:
     """How far p lies outside the box, the largest over the axes; 0 inside."""
     low, high = box.low_m, box.high_m
-    return max(
-        low[0] - p[0], p[0] - high[0], low[1] - p[1], p[1] - high[1], low[2] - p[2], p[2] - high[2], 0.0
-    )
+    return max(low[0] - p[0], p[0] - high[0], low[1] - p[1], p[1] - high[1], low[2] - p[2], p[2] - high[2], 0.0)
 
 
 def inside_cylinder(p: Point, cylinder: Cylinder) -> float:
@@ -88,12 +87,38 @@ class Workspace:
             out += [inside_cylinder(p, cylinder) for cylinder in self._limits.keep_out_cylinders.values()]
         return tuple(out)
 
-    def worst(self, depths: Depths, allowed: Depths) -> str:
-        """Names link and zone of the largest excess, for a verdict's reason."""
-        i = max(range(len(depths)), key=lambda k: depths[k] - allowed[k])
-        link, zone = self._names[i]
-        kind = "leaves" if zone == "the workspace box" else "enters"
-        return f"{link} {kind} {zone} by {depths[i] * 1e3:.1f} mm"
+    def excess(self, depths: Depths, allowed: Depths) -> tuple[float, int]:
+        """The largest excess over the allowed depth in metres, and which (link, zone) it is."""
+        zone = max(range(len(depths)), key=lambda k: depths[k] - allowed[k])
+        return depths[zone] - allowed[zone], zone
+
+    def name(self, zone: int) -> tuple[str, str]:
+        """Link and zone of an index of `Depths`."""
+        return self._names[zone]
+
+    def gradient(self, q: Sequence[float], zone: int) -> list[float]:
+        """(n,) change of the depth in one zone with each joint, m per rad (m), where the depth is not 0."""
+        zones = len(self._names) // len(self._chains)
+        chain, which = self._chains[zone // zones], zone % zones
+        here = self._depth(chain(q), which)
+        out = []
+        for i in range(len(q)):
+            if chain.levers[i] == 0.0:
+                out.append(0.0)
+                continue
+            moved = list(q)
+            moved[i] += _GRADIENT_STEP
+            out.append((self._depth(chain(moved), which) - here) / _GRADIENT_STEP)
+        return out
+
+    def _depth(self, p: Point, which: int) -> float:
+        limits = self._limits
+        if which == 0:
+            return outside_box(p, limits.box)
+        boxes = list(limits.keep_out_boxes.values())
+        if which <= len(boxes):
+            return box_room(p, boxes[which - 1])
+        return inside_cylinder(p, list(limits.keep_out_cylinders.values())[which - 1 - len(boxes)])
 
 
 def no_deeper(depths: Depths, allowed: Depths) -> bool:

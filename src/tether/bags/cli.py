@@ -1,0 +1,182 @@
+"""`tether replay`: what is in a bag, playing it to the graph, and recomputing its decisions."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tether.bags.player import NullSink, Pace, Player, PlayOptions, Rate, Unpaced, parse_pace
+from tether.bags.reader import open_bag
+from tether.errors import Fault, InvalidInputError
+from tether.launch import ament
+from tether.results import write_json
+
+_DESCRIPTION = """\
+Read a bag, of whatever kind and however broken, and play it to the ROS graph that is running, with /clock.
+
+BAG is a rosbag2 folder or a single .mcap, .db3 or ROS 1 .bag file, compressed or not, with or without
+metadata.yaml. Everything readable is played; what was lost is counted and named. Topics that Tether's graph
+itself publishes, and commands to motors above all, are left out unless --all-topics is given.
+"""
+_EPILOG = """\
+examples:
+  tether replay runs/latest/bag --info                    what is in it, what was lost
+  tether replay runs/latest/bag --check                   recompute every decision, compare bit for bit
+  tether replay BAG --rate 0.5 --start 10 --loop          play to the graph, slowly, from 10 s on, again and again
+  tether replay BAG --remap /imu/data:=/imu/data_raw      play a topic under another name
+  tether launch tether_bringup replay.launch.xml bag:=BAG play to a graph that is started for it
+
+In a terminal: space pauses and goes on, s plays one message, q stops.
+exit status: 0 done (also when parts of the bag were lost); 1 the check found a difference, or playing failed;
+2 the bag or an argument was refused.
+"""
+_NODE = ("tether_bringup", "replay_player")
+
+
+def add_parser(subparsers: Any) -> None:
+    """Register the command."""
+    parser = subparsers.add_parser(
+        "replay",
+        help="read a bag, play it to the graph, or recompute its decisions",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("bag", type=Path, metavar="BAG", help="folder or file")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--info", action="store_true", help="read it through, print what is in it, and leave")
+    what.add_argument("--check", action="store_true", help="recompute every decision and compare bit for bit")
+    what.add_argument(
+        "--dry-run", action="store_true", help="play into nothing, without ROS: shows whether it keeps up"
+    )
+    parser.add_argument("--rate", default="1", metavar="R", help="times as fast as recorded: 0.1 to 10, or max")
+    parser.add_argument("--start", type=float, default=0.0, metavar="S", help="skip the first S seconds")
+    parser.add_argument("--loop", action="store_true", help="begin again at the end, with time going back")
+    parser.add_argument("--step", action="store_true", help="begin paused; in a terminal, s plays one message")
+    parser.add_argument("--remap", nargs="+", default=[], metavar="A:=B", help="play topic A as B")
+    parser.add_argument("--topics", nargs="+", metavar="T", help="play only these")
+    parser.add_argument(
+        "--all-topics", action="store_true", help="play also what the graph publishes, commands included"
+    )
+    parser.add_argument("--clock-hz", type=float, default=100.0, metavar="HZ", help="rate of /clock (default 100)")
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the report for machines")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the command."""
+    if arguments.check:
+        return _check(arguments)
+    if arguments.info:
+        return _info(arguments)
+    options = _options(arguments)
+    if arguments.dry_run:
+        return _dry_run(arguments, options)
+    return _play(arguments, options)
+
+
+def _options(arguments: argparse.Namespace) -> PlayOptions:
+    if arguments.step and not sys.stdin.isatty():
+        fault = Fault("--step", "no terminal to take keys from", "a terminal")
+        raise InvalidInputError("replay", [fault], "run it in a terminal, or without --step")
+    return PlayOptions(
+        pace=parse_pace(arguments.rate),
+        start_s=arguments.start,
+        loop=arguments.loop,
+        step=arguments.step,
+        remap=parse_remaps(arguments.remap),
+        topics=None if arguments.topics is None else tuple(arguments.topics),
+        clock_hz=arguments.clock_hz,
+    )
+
+
+def parse_remaps(words: Sequence[str]) -> dict[str, str]:
+    """`a:=b` words as a mapping. Raises InvalidInputError with every word that is none."""
+    pairs = [word.partition(":=") for word in words]
+    faults = [
+        Fault("--remap", repr(word), "RECORDED:=PLAYED, such as /imu/data:=/imu/data_raw")
+        for word, (old, mark, new) in zip(words, pairs, strict=True)
+        if not (old and mark and new)
+    ]
+    names = [old for old, _, _ in pairs]
+    faults += [Fault("--remap", f"{name} twice", "once") for name in sorted({n for n in names if names.count(n) > 1})]
+    if faults:
+        raise InvalidInputError("replay", faults)
+    return {old: new for old, _, new in pairs}
+
+
+def _info(arguments: argparse.Namespace) -> int:
+    with open_bag(arguments.bag) as bag:
+        report = bag.read_through()
+    sys.stdout.write(report.table() + "\n")
+    if arguments.json is not None:
+        write_json(arguments.json, report.to_json())
+    return 0
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    report = importlib.import_module("tether.check").check_bag(arguments.bag)
+    sys.stdout.write(report.as_table().rstrip("\n") + "\n")
+    if arguments.json is not None:
+        write_json(arguments.json, report.as_json())
+    return 0 if report.identical else 1
+
+
+def _dry_run(arguments: argparse.Namespace, options: PlayOptions) -> int:
+    if options.loop:
+        raise InvalidInputError("replay", [Fault("--loop", "with --dry-run", "one pass")], "leave out --loop")
+    with open_bag(arguments.bag) as bag:
+        result = Player(bag, NullSink(), options).play()
+        sys.stdout.write(result.report.table() + "\n")
+    sys.stdout.write(
+        f"played {result.messages} messages in {result.wall_s:.3f} s; late by p50 {result.late_ms_p50:.3f} ms, "
+        f"p99 {result.late_ms_p99:.3f} ms, max {result.late_ms_max:.3f} ms\n"
+    )
+    if arguments.json is not None:
+        played = {name: value for name, value in vars(result).items() if name != "report"}
+        write_json(arguments.json, {**result.report.to_json(), "played": played})
+    return 0
+
+
+def _play(arguments: argparse.Namespace, options: PlayOptions) -> int:
+    """Check everything that can be checked here, then hand over to the node, which has the terminal."""
+    with open_bag(arguments.bag) as bag:
+        Player(bag, NullSink(), options)
+    command = [str(ament.find_executable(*_NODE, os.environ)), "--ros-args"]
+    for name, value in _parameters(arguments, options).items():
+        command += ["-p", f"{name}:={json.dumps(value)}"]
+    return subprocess.run(command, check=False).returncode
+
+
+def _parameters(arguments: argparse.Namespace, options: PlayOptions) -> dict[str, Any]:
+    parameters: dict[str, Any] = {
+        "bag": str(arguments.bag.absolute()),
+        **_pace_parameters(options.pace),
+        "start_s": float(options.start_s),
+        "loop": options.loop,
+        "step": options.step,
+        "all_topics": bool(arguments.all_topics),
+        "clock_hz": float(options.clock_hz),
+        "autostart": True,
+        "report": "" if arguments.json is None else str(arguments.json.absolute()),
+    }
+    if options.remap:
+        parameters["remap"] = [f"{old}:={new}" for old, new in options.remap.items()]
+    if options.topics:
+        parameters["topics"] = list(options.topics)
+    return parameters
+
+
+def _pace_parameters(pace: Pace) -> dict[str, Any]:
+    match pace:
+        case Rate(factor):
+            return {"rate": float(factor), "unpaced": False}
+        case Unpaced():
+            return {"rate": 1.0, "unpaced": True}

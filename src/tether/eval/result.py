@@ -58,12 +58,12 @@ def as_json(setting: Setting, results: Sequence[EpisodeResult]) -> dict[str, Any
     }
 
 
-def as_table(setting: Setting, results: Sequence[EpisodeResult]) -> str:
-    """A few lines for a terminal."""
+def as_rows(setting: Setting, results: Sequence[EpisodeResult]) -> list[tuple[str, str]]:
+    """Name and value of each figure, for people."""
     s = summarise(results)
     way = "graph in lockstep" if setting.graph else "core loop"
     age = f", truth {setting.truth_age_ms:g} ms old" if setting.truth_age_ms else ""
-    rows = [
+    return [
         ("setting", f"{setting.policy} on {setting.task}, profile {setting.profile}, {way}{age}"),
         ("episodes", f"{s.episodes} (seeds {setting.seed} to {setting.seed + max(s.episodes - 1, 0)})"),
         ("success", f"{s.success_rate:.1%} ({s.successes}); 95 % interval {s.wilson_low:.1%} to {s.wilson_high:.1%}"),
@@ -72,6 +72,11 @@ def as_table(setting: Setting, results: Sequence[EpisodeResult]) -> str:
         ("time to success", _figure(s.mean_time_s, " s")),
         ("failures", ", ".join(f"{count} {reason}" for reason, count in s.failures.items()) or "none"),
     ]
+
+
+def as_table(setting: Setting, results: Sequence[EpisodeResult]) -> str:
+    """A few lines for a terminal."""
+    rows = as_rows(setting, results)
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows) + "\n"
 

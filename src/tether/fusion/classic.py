@@ -7,6 +7,7 @@ open or the camera keeps seeing it elsewhere.
 from __future__ import annotations
 
 import math
+from collections import deque
 
 import numpy as np
 
@@ -26,6 +27,8 @@ _IMU_LINK = "imu_link"
 _CAMERA_FRAME = "camera_optical_frame"
 _IN_HAND_SIGMA_M = 0.004
 _DROPPED_SIGMA_M = 0.015
+_PATH_LENGTH = 64
+"""Readings of the tool that are kept: longer than a picture's delay at 100 Hz."""
 _ELSEWHERE_PX = 30.0
 """A box farther than this from the image of the tool is not that of a cube in the hand."""
 
@@ -69,12 +72,13 @@ class ClassicEstimator:
 
     def state_hash(self) -> str:
         """Digest of filter, history and grip."""
-        tool = b"" if self._tool is None else self._tool.tobytes()
-        flags = repr((self._in_hand, self._elsewhere, self._held_since_ns)).encode()
+        tool = b"".join(repr(stamp_ns).encode() + tool.tobytes() for stamp_ns, tool in self._path)
+        flags = repr((self._in_hand, self._elsewhere, self._held_since_ns, self._distrusted)).encode()
         return digest(self.tracker.digest(), self._grip.dump(), tool, flags)
 
     def _forget(self) -> None:
         self._tool: F64 | None = None
+        self._path: deque[tuple[int, F64]] = deque(maxlen=_PATH_LENGTH)
         self._in_hand = False
         self._held_since_ns = 0
         self._elsewhere = 0
@@ -85,7 +89,9 @@ class ClassicEstimator:
         order = [at[name] for name in COMMAND_JOINTS]
         position = joints.position[order]
         self._tool = self._kinematics.tcp(position)
-        grip = self._grip.take(joints.ref.stamp_ns, 2.0 * float(position[-1]), 2.0 * float(joints.velocity[order[-1]]))
+        self._path.append((joints.ref.stamp_ns, self._tool))
+        grip = self._grip.take(joints.ref.stamp_ns, 2.0 * float(position[-1]))
+        self.tracker.set_pushed(joints.ref.stamp_ns, grip is not Grip.OPEN)
         holding = grip is Grip.HOLDING and not self._distrusted
         if holding and not self._in_hand:
             self._held_since_ns = joints.ref.stamp_ns
@@ -106,7 +112,7 @@ class ClassicEstimator:
             if not self._in_hand:
                 self.tracker.observe(picture)
             return
-        gap = self.tracker.hidden_by(self._tool, picture)
+        gap = self.tracker.gap_px(self._tool_at(picture.ref.stamp_ns), picture)
         if gap is None:
             return
         self._elsewhere = self._elsewhere + 1 if gap > _ELSEWHERE_PX else 0
@@ -114,6 +120,10 @@ class ClassicEstimator:
             self._in_hand, self._distrusted = False, True
             self.tracker.reset()
             self.tracker.observe(picture)
+
+    def _tool_at(self, stamp_ns: int) -> F64:
+        """Where the tool was at a picture's stamp, from the readings of the last moments."""
+        return min(self._path, key=lambda entry: abs(entry[0] - stamp_ns))[1]
 
     def _on_ground(self, stamp_ns: int) -> Estimate:
         found = self.tracker.at(stamp_ns)

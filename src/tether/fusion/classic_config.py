@@ -14,6 +14,7 @@ class CubeBelief:
 
     side_m: float = bounded(0.005, 0.1, unit="m")
     velocity_m_s: float = bounded(0.0, 2.0, unit="m/s")
+    pushed_m_sqrt_s: float = bounded(0.0, 1.0, doc="random walk of the cube while fingers that close may push it")
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,8 @@ class GripConfig:
     open_m: float = bounded(0.0, 0.1, unit="m", doc="at least so far apart: open")
     closing_m: float = bounded(0.0, 0.1, unit="m", doc="below: has begun to close")
     empty_m: float = bounded(0.0, 0.1, unit="m", doc="below: nothing of the object can be between them")
-    stall_m_s: float = bounded(0.0, 0.5, unit="m/s", doc="slower than this while closing: they press on something")
-    stall_s: float = bounded(0.0, 2.0, unit="s", doc="for so long")
+    stall_m: float = bounded(0.0, 0.01, unit="m", doc="fingers that move less than this have stopped on something")
+    stall_s: float = bounded(0.02, 2.0, unit="s", doc="for so long")
 
 
 @dataclass(frozen=True)
@@ -80,6 +81,7 @@ class DecisionConfig:
     """When the policy goes from one step to the next."""
 
     hover_m: float = bounded(0.02, 0.15, unit="m")
+    opening_m: float = bounded(0.02, 0.056, unit="m", doc="between the pads while following")
     aligned_m: float = bounded(0.001, 0.05, unit="m", doc="horizontal error of the tool at which a grasp may begin")
     level_m: float = bounded(0.001, 0.1, unit="m", doc="error of the hover height at which a grasp may begin")
     sure_m: float = bounded(0.001, 0.05, unit="m", doc="sigma of the estimate at which a grasp may begin")

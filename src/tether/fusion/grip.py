@@ -21,35 +21,34 @@ class GripSense:
 
     def __init__(self, config: GripConfig) -> None:
         self._config = config
+        self._window_ns = round(config.stall_s * 1e9)
         self.reset()
 
     def reset(self) -> None:
         """Forget everything."""
         self.state = Grip.OPEN
-        self._still_since_ns: int | None = None
-        self._stamp_ns = -1
+        self._recent: list[tuple[int, float]] = []
 
-    def take(self, stamp_ns: int, opening_m: float, rate_m_s: float) -> Grip:
-        """The state after a reading: opening between the pads and its rate. Older readings change nothing."""
-        if stamp_ns <= self._stamp_ns:
+    def take(self, stamp_ns: int, opening_m: float) -> Grip:
+        """The state after a reading of the opening between the pads. Older readings change nothing."""
+        recent, config = self._recent, self._config
+        if recent and stamp_ns <= recent[-1][0]:
             return self.state
-        self._stamp_ns = stamp_ns
-        config = self._config
-        if abs(rate_m_s) > config.stall_m_s:
-            self._still_since_ns = None
-        elif self._still_since_ns is None:
-            self._still_since_ns = stamp_ns
-        still_ns = stamp_ns - self._still_since_ns if self._still_since_ns is not None else -1
+        recent.append((stamp_ns, opening_m))
+        while len(recent) > 1 and recent[1][0] <= stamp_ns - self._window_ns:
+            del recent[0]
+        openings = [opening for _, opening in recent]
+        still = stamp_ns - recent[0][0] >= self._window_ns and max(openings) - min(openings) < config.stall_m
         if opening_m >= config.open_m:
             self.state = Grip.OPEN
         elif opening_m < config.empty_m:
             self.state = Grip.EMPTY
-        elif opening_m < config.closing_m and still_ns >= round(config.stall_s * 1e9):
+        elif still:
             self.state = Grip.HOLDING
-        elif self.state is not Grip.HOLDING or rate_m_s > config.stall_m_s:
+        elif self.state is not Grip.HOLDING or opening_m - min(openings) > config.stall_m:
             self.state = Grip.MOVING
         return self.state
 
     def dump(self) -> bytes:
         """The memory as bytes, for hashes."""
-        return repr((self.state.value, self._still_since_ns, self._stamp_ns)).encode()
+        return repr((self.state.value, self._recent)).encode()

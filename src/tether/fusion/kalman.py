@@ -5,9 +5,9 @@ and u the IMU's velocity, both in the base's axes, w the base's turning rate, f 
 
     dc/dt = -w x c - u        du/dt = f + g - w x u        (the cube lies still on the ground)
 
-Horizontal parts are states, the cube's height follows from its known size and the estimated tilt. Roll and pitch
-follow the gyro and are level on average; accelerometer and gyro biases wander. Without readings u is taken for
-constant under a strong disturbance.
+Horizontal parts are states, the cube's height follows from its known size. Roll and pitch, which let gravity into the
+accelerometer, follow the gyro and are level on average; accelerometer and gyro biases wander. Without readings u is
+taken for constant under a strong disturbance.
 """
 
 from __future__ import annotations
@@ -75,23 +75,23 @@ class CubeMotion:
         return Belief(stamp_ns, x, np.diag(sigma**2))
 
     def moved(self, belief: Belief, p_base_cube: F64, sigma_m: float, size_sigma: float) -> Belief:
-        """The belief after the cube was found elsewhere: place and size are new, the base's motion is still known."""
+        """The belief after the cube was found elsewhere: place and size are new, the velocity is doubtful."""
         fresh = self.begin(belief.stamp_ns, p_base_cube, sigma_m, size_sigma)
         x, P = belief.x.copy(), belief.P.copy()
         for part in (CUBE, SIZE):
             x[part] = fresh.x[part]
             P[part, :] = P[:, part] = 0.0
             P[part, part] = fresh.P[part, part]
-        P[VELOCITY, VELOCITY] += np.eye(2) * (0.5 * self._cube.velocity_m_s) ** 2
+        P[VELOCITY, VELOCITY] += np.eye(2) * self._cube.velocity_m_s**2
         return Belief(belief.stamp_ns, x, P)
 
     def place(self, x: F64) -> F64:
-        """(3,) place of the cube in the base frame; its height from the tilt of the ground."""
-        px, py = x[0] + self._imu_at[0], x[1] + self._imu_at[1]
-        return np.array([px, py, self._half_m + x[5] * px - x[4] * py])
+        """(3,) place of the cube in the base frame, on level ground: the tilt is too uncertain to say better."""
+        return np.array([x[0] + self._imu_at[0], x[1] + self._imu_at[1], self._half_m])
 
-    def propagate(self, belief: Belief, to_ns: int, pieces: Sequence[Piece]) -> Belief:
-        """The belief at `to_ns`; `pieces` cover the time between."""
+    def propagate(self, belief: Belief, to_ns: int, pieces: Sequence[Piece], pushed_s: float) -> Belief:
+        """The belief at `to_ns`; `pieces` cover the time between. pushed_s: for how long of it the cube may have
+        been pushed."""
         whole_s = sum(p.dt_s for p in pieces)
         if whole_s <= 0.0:
             return Belief(to_ns, belief.x, belief.P)
@@ -99,6 +99,7 @@ class CubeMotion:
         x = self._mean(belief.x, pieces)
         F = self._transition(belief.x, pieces, whole_s, covered_s)
         P = F @ belief.P @ F.T + self._noise(whole_s, covered_s)
+        P[CUBE, CUBE] += np.eye(2) * self._cube.pushed_m_sqrt_s**2 * pushed_s
         return Belief(to_ns, x, 0.5 * (P + P.T))
 
     def relative(self, belief: Belief, newest: Piece | None) -> Relative:
@@ -125,7 +126,7 @@ class CubeMotion:
         if not u.covered:
             return (-vx, -vy), (0.0, 0.0)
         wx, wy, wz = u.wx - x[8], u.wy - x[9], u.wz - x[10]
-        cz = self._half_m + pitch * (cx + self._imu_at[0]) - roll * (cy + self._imu_at[1]) - self._imu_at[2]
+        cz = self._half_m - self._imu_at[2]
         rate = (wz * cy - wy * cz - vx, wx * cz - wz * cx - vy)
         change = (
             u.fx - x[6] + GRAVITY_M_S2 * pitch + wz * vy,

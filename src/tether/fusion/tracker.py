@@ -28,8 +28,8 @@ _INWARDS = np.array([1.0, 1.0, -1.0, -1.0])
 _BORDER_PX = 1.0
 _STEP_M = 1e-3
 _FIRST_SIGMA_M = 0.004
-_WHOLE = 0.85
-"""Share of the expected size from which a box counts as wholly visible."""
+_WHOLE = (0.7, 1.4)
+"""Size of a box over that of a cube's, turned by an unknown angle, between which it counts as wholly visible."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +55,8 @@ class CubeTracker:
     def reset(self) -> None:
         """Forget everything."""
         self._imu.clear()
+        self._pushes: list[tuple[int, int | None]] = []
+        """Start and end of the times in which the cube may have been pushed, the last one still open or not."""
         self._pictures: list[ImageFeature] = []
         self._after: list[Seen] = []
         """The state after each of `_pictures`."""
@@ -66,6 +68,14 @@ class CubeTracker:
         """Take a reading; ignored where the configuration leaves the IMU out."""
         if self._config.imu.enabled:
             self._imu.add(sample)
+
+    def set_pushed(self, stamp_ns: int, pushed: bool) -> None:
+        """Say whether something may be pushing the cube from `stamp_ns` on."""
+        is_open = bool(self._pushes) and self._pushes[-1][1] is None
+        if pushed and not is_open:
+            self._pushes.append((stamp_ns, None))
+        elif is_open and not pushed:
+            self._pushes[-1] = (self._pushes[-1][0], stamp_ns)
 
     @property
     def newest(self) -> Seen | None:
@@ -79,7 +89,7 @@ class CubeTracker:
             return
         at = bisect_right(stamps, picture.ref.stamp_ns)
         before = self._after[at - 1] if at > 0 else self._start
-        if before is None and self._first_box(picture) is None:
+        if before is None and self._whole_box(picture) is None:
             return
         self._pictures.insert(at, picture)
         del self._after[at:]
@@ -110,8 +120,8 @@ class CubeTracker:
         inputs = self._imu.newest_mean(stamp_ns, round(self._config.imu.smooth_s * 1e9))
         return self._motion.relative(belief, inputs), newest.seen_ns
 
-    def hidden_by(self, p_base: F64, picture: ImageFeature) -> float | None:
-        """Distance in pixels between the nearest box in the picture and that of a cube at p_base; None without."""
+    def gap_px(self, p_base: F64, picture: ImageFeature) -> float | None:
+        """Distance in pixels from the box of a cube at p_base to the nearest in the picture; None without one."""
         if picture.camera is None:
             return None
         expected = self._boxes.edges(p_base, picture.camera)
@@ -124,7 +134,7 @@ class CubeTracker:
 
     def digest(self) -> bytes:
         """Digest of everything that later estimates depend on."""
-        sha = hashlib.sha256(self._imu.dump())
+        sha = hashlib.sha256(self._imu.dump() + repr(self._pushes).encode())
         for seen in ([self._start] if self._start is not None else []) + self._after:
             sha.update(seen.belief.x.tobytes() + seen.belief.P.tobytes())
             sha.update(repr((seen.belief.stamp_ns, seen.seen_ns, seen.misses)).encode())
@@ -137,7 +147,7 @@ class CubeTracker:
     def _use(self, before: Seen | None, picture: ImageFeature) -> Seen:
         stamp_ns = picture.ref.stamp_ns
         if before is None:
-            box = self._first_box(picture)
+            box = self._whole_box(picture)
             p = None if box is None or picture.camera is None else self._locate(box, picture.camera)
             if p is None:
                 raise AssertionError("a tracker starts only from a picture that shows the cube")
@@ -153,17 +163,14 @@ class CubeTracker:
         used = None if box is None else self._corrected(belief, box, expected, H, picture.camera)
         if used is not None:
             return Seen(used, stamp_ns, 0)
-        return self._missed(belief, before, picture, expected)
+        return self._missed(belief, before, picture)
 
-    def _missed(self, belief: Belief, before: Seen, picture: ImageFeature, expected: F64) -> Seen:
+    def _missed(self, belief: Belief, before: Seen, picture: ImageFeature) -> Seen:
         """Nothing to believe where the cube should be. Seen whole somewhere else often enough, it is there."""
-        rows = self._believable(picture)
-        size = _WHOLE * (expected[2:] - expected[:2])
-        whole = [row for row in rows if bool(np.all(row[2:4] - row[:2] > size))]
-        if not whole or picture.camera is None:
+        box = self._whole_box(picture)
+        if box is None or picture.camera is None:
             return Seen(belief, before.seen_ns, before.misses)
         misses = before.misses + 1
-        box = np.asarray(whole[0][:4], dtype=np.float64)
         p = self._locate(box, picture.camera) if misses >= self._config.box.lost_after else None
         if p is None:
             return Seen(belief, before.seen_ns, misses)
@@ -229,9 +236,9 @@ class CubeTracker:
 
     def _believable(self, picture: ImageFeature) -> F64:
         rows = picture.detections
-        return np.asarray(rows[rows[:, 4] >= self._config.box.min_confidence], dtype=np.float64)
+        return np.asarray(rows[rows[:, 4] >= self._config.box.min_confidence, :4], dtype=np.float64)
 
-    def _first_box(self, picture: ImageFeature) -> F64 | None:
+    def _whole_box(self, picture: ImageFeature) -> F64 | None:
         """The largest box that can be a whole cube on the ground."""
         if picture.camera is None:
             return None
@@ -241,7 +248,7 @@ class CubeTracker:
             if expected is None:
                 continue
             share = (row[2:4] - row[:2]) / (expected[2:] - expected[:2])
-            if bool(np.all((share > 0.7) & (share < 1.4))):
+            if bool(np.all((share > _WHOLE[0]) & (share < _WHOLE[1]))):
                 return np.asarray(row[:4])
         return None
 
@@ -249,7 +256,10 @@ class CubeTracker:
         return self._boxes.locate(box, self._config.cube.side_m / 2.0, camera)
 
     def _carried(self, belief: Belief, to_ns: int) -> Belief:
-        return self._motion.propagate(belief, to_ns, self._imu.pieces(belief.stamp_ns, to_ns))
+        start_ns = belief.stamp_ns
+        overlaps = (min(end or to_ns, to_ns) - max(begin, start_ns) for begin, end in self._pushes)
+        pushed_s = sum(max(overlap, 0) for overlap in overlaps) * 1e-9
+        return self._motion.propagate(belief, to_ns, self._imu.pieces(start_ns, to_ns), pushed_s)
 
     def _forget(self) -> None:
         """Keep the history short: pictures that are too old to be overtaken, and readings before them."""
@@ -263,3 +273,4 @@ class CubeTracker:
             del self._pictures[:n], self._after[:n]
         first = self._start.belief.stamp_ns if self._start is not None else self._after[0].belief.stamp_ns
         self._imu.forget_before(first)
+        self._pushes = [push for push in self._pushes if push[1] is None or push[1] > first]

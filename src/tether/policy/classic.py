@@ -108,8 +108,7 @@ class ClassicPolicy:
         at = {name: i for i, name in enumerate(joints.names)}
         order = [at[name] for name in COMMAND_JOINTS]
         position = joints.position[order]
-        rate = 2.0 * float(joints.velocity[order[-1]])
-        grip = self._grip.take(joints.ref.stamp_ns, 2.0 * float(position[-1]), rate)
+        grip = self._grip.take(joints.ref.stamp_ns, 2.0 * float(position[-1]))
         return _Body(self._kinematics.tcp(position), grip)
 
     def _advance(self, state: FusedState, body: _Body) -> None:
@@ -179,7 +178,7 @@ class ClassicPolicy:
             x, y, z = _CLEAR_POINT_M
             return Primitive.REACH, skills.clipped(Primitive.REACH, x=x, y=y, z=z)
         if self._step is Step.TRACK:
-            return Primitive.TRACK, skills.clipped(Primitive.TRACK, height=config.hover_m)
+            return Primitive.TRACK, skills.clipped(Primitive.TRACK, height=config.hover_m, opening=config.opening_m)
         if self._step is Step.GRASP:
             return Primitive.GRASP, skills.clipped(Primitive.GRASP, lead=config.lead_s)
         if self._step is Step.LIFT:

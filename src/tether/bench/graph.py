@@ -1,0 +1,148 @@
+"""`tether bench graph`: the live graph in real time, and its peak picture rate, after the method of ros2_benchmark.
+
+Live: an episode-long run with camera, IMU and joints at their rates, recorded; times come from the recording, CPU and
+memory from the operating system. Peak: the same recording is played into the graph faster and faster (as
+NVIDIA-ISAAC-ROS/ros2_benchmark does) until 5 % of the pictures come out no more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import tempfile
+from pathlib import Path
+
+import yaml
+
+from tether.assembly import profile
+from tether.bench.figures import Benchmark, Metric
+from tether.bench.processes import ProcessWatch, Usage
+from tether.bench.way import Way, read_way
+from tether.errors import DeadlineError, TetherError
+from tether.eval.graph import GraphRun
+from tether.eval.result import Setting
+from tether.launch.reader import read
+from tether.launch.runner import Runner
+from tether.resources import resource_path
+
+DROP_MAX = 0.05
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the benchmark."""
+    parser.add_argument("--seconds", type=float, default=30.0, help="length of the live run (default: %(default)s)")
+    parser.add_argument("--size", default="640x480", help="camera pictures (default: %(default)s)")
+    parser.add_argument("--composed", action="store_true", help="the stages before the gate share one process")
+    parser.add_argument("--no-peak", action="store_true", help="leave the search for the peak rate out")
+
+
+def measure(arguments: argparse.Namespace) -> Benchmark:
+    """Run it. Needs the ROS 2 nodes (make setup)."""
+    width, height = (int(part) for part in arguments.size.split("x"))
+    with tempfile.TemporaryDirectory(prefix="tether-bench-") as name:
+        folder = Path(name)
+        bag = folder / "live"
+        usage = _live(folder, bag, (width, height), arguments.seconds, arguments.composed)
+        way = read_way(bag)
+        metrics = _metrics(way, usage)
+        if not arguments.no_peak:
+            metrics["peak_picture_rate"] = Metric.of([_peak_rate(folder, bag, way, arguments.composed)], "Hz")
+    return Benchmark("graph", metrics, {}, _notes(way, (width, height), arguments.composed))
+
+
+def _live(folder: Path, bag: Path, size: tuple[int, int], seconds: float, composed: bool) -> dict[str, Usage]:
+    setting = Setting("classic", "pick_moving", str(_profile_with_size(folder, size)), True, 0)
+    run = GraphRun(setting, episodes=1000, lockstep=False, bag=bag, composed=composed)
+    plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(folder / "results.jsonl"))
+    with Runner(plan, log_dir=folder) as runner:
+        _require_running(runner, 15.0)
+        with ProcessWatch({name: process.pid for name, process in runner.processes.items()}) as watch:
+            _require_running(runner, seconds)
+    return watch.usage()
+
+
+def _require_running(runner: Runner, seconds: float) -> None:
+    """Let it run; an end before the time is up is an error that names the process."""
+    try:
+        outcome = runner.wait(seconds)
+    except DeadlineError:
+        return
+    raise TetherError(f"the graph ended during the benchmark: {outcome.failure or outcome.first_exited}")
+
+
+def _profile_with_size(folder: Path, size: tuple[int, int]) -> Path:
+    real = profile("real")
+    camera = dataclasses.replace(real.camera, width=size[0], height=size[1])
+    plain = dataclasses.asdict(dataclasses.replace(real, name=f"real {size[0]}x{size[1]}", camera=camera))
+    path = folder / "profile.yaml"
+    path.write_text(yaml.safe_dump(_plain_lists(plain)), encoding="utf-8")
+    return path
+
+
+def _plain_lists(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _plain_lists(item) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain_lists(item) for item in value]
+    return value
+
+
+def _metrics(way: Way, usage: dict[str, Usage]) -> dict[str, Metric]:
+    lists = {
+        "sensor_to_command_ms": way.sensor_to_command_ms,
+        "wait_for_decision_ms": way.wait_ms,
+        "fusion_ms": way.fusion_ms,
+        "policy_ms": way.policy_ms,
+        "picture_decode_and_detect_ms": way.decode_ms,
+        "decision_to_proposal_ms": way.decision_to_proposal_ms,
+        "proposal_to_gate_ms": way.proposal_to_gate_ms,
+        "camera_age_ms": way.camera_age_ms,
+        "decision_interval_ms": way.interval_ms,
+    }
+    metrics = {name: Metric.of(values, "ms") for name, values in lists.items() if values}
+    total = way.decisions + way.missed
+    metrics["missed_decisions"] = Metric.of([way.missed / total if total else 1.0], "share")
+    for name, used in usage.items():
+        metrics[f"cpu_{name}"] = Metric.of([used.cores], "cores")
+        metrics[f"rss_{name}"] = Metric.of([used.rss_mib], "MiB")
+    metrics["cpu_total"] = Metric.of([sum(used.cores for used in usage.values())], "cores")
+    return metrics
+
+
+def _notes(way: Way, size: tuple[int, int], composed: bool) -> tuple[str, ...]:
+    return (
+        f"pictures of {size[0]}x{size[1]} at {profile('real').camera.rate_hz:g} Hz, IMU 200 Hz, decisions 20 Hz, "
+        f"recorder on, world rendered on the same CPU, {'composed' if composed else 'one process a stage'}",
+        f"{way.decisions} decisions, {way.missed} missed; {way.features} of {way.pictures} pictures looked at",
+        "sensor_to_command: newest sample used arrived at fusion to first gated command of that decision; "
+        "wait_for_decision is the part spent waiting for the next decision",
+    )
+
+
+def _peak_rate(folder: Path, bag: Path, way: Way, composed: bool) -> float:
+    """Highest picture rate with fewer than 5 % drops, by bisection over the speed of play."""
+    base_hz = profile("real").camera.rate_hz
+    low, high = 0.0, 16.0
+    for number in range(5):
+        speed = 0.5 * (low + high) if number else 2.0
+        if _drops(folder, bag, speed, composed, number) < DROP_MAX:
+            low = speed
+        else:
+            high = speed
+    return low * base_hz
+
+
+def _drops(folder: Path, bag: Path, speed: float, composed: bool, number: int) -> float:
+    replayed = folder / f"played-{number}"
+    arguments = {
+        "bag": str(bag),
+        "rate": f"{speed:g}",
+        "record": "true",
+        "record_to": str(replayed),
+        "composed": "true" if composed else "false",
+    }
+    plan = read(resource_path("launch", "replay.launch.xml"), arguments)
+    with Runner(plan, log_dir=folder) as runner:
+        runner.wait(600.0)
+    way = read_way(replayed)
+    return 1.0 - way.features / way.pictures if way.pictures else 1.0

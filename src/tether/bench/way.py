@@ -1,0 +1,104 @@
+"""Times along a decision's way, read from a recording made in real time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tether import topics
+from tether.bags.reader import open_bag
+from tether.codec import convert, decode
+from tether.contracts import DECISION_NS
+
+_READ = {
+    topic.name: topic
+    for topic in (
+        topics.IMAGE,
+        topics.IMAGE_FEATURE,
+        topics.FUSED_STATE,
+        topics.POLICY_OUTPUT,
+        topics.PROPOSED,
+        topics.VERDICT,
+        topics.EPISODE_START,
+    )
+}
+
+
+@dataclass
+class Way:
+    """Lists of times in ms, one entry a decision, and counts.
+
+    wait: newest sample arrived → fusion began. sensor_to_command: newest sample arrived → first gated command of the
+    decision. interval: between decisions. missed: decisions that a period passed without.
+    """
+
+    wait_ms: list[float] = field(default_factory=list)
+    fusion_ms: list[float] = field(default_factory=list)
+    policy_ms: list[float] = field(default_factory=list)
+    decode_ms: list[float] = field(default_factory=list)
+    decision_to_proposal_ms: list[float] = field(default_factory=list)
+    proposal_to_gate_ms: list[float] = field(default_factory=list)
+    sensor_to_command_ms: list[float] = field(default_factory=list)
+    camera_age_ms: list[float] = field(default_factory=list)
+    interval_ms: list[float] = field(default_factory=list)
+    decisions: int = 0
+    missed: int = 0
+    pictures: int = 0
+    features: int = 0
+
+
+def read_way(bag: Path) -> Way:
+    """Read a recording's times; in lockstep recordings they are zero and the lists stay empty."""
+    way = Way()
+    states: dict[tuple[int, int], Any] = {}
+    proposals: dict[tuple[int, int], Any] = {}
+    verdicts: dict[tuple[int, int], Any] = {}
+    with open_bag(bag) as opened:
+        wanted = [name for name in opened.topics if name in _READ]
+        for message in opened.messages(topics=wanted, check=False):
+            topic = _READ[message.topic]
+            if topic is topics.IMAGE:
+                way.pictures += 1
+                continue
+            msg = decode(message.raw, topic.type)
+            if topic is topics.IMAGE_FEATURE:
+                way.features += 1
+                way.decode_ms.append(msg.decode_ns * 1e-6)
+            elif topic is topics.FUSED_STATE:
+                states[int(msg.episode), int(msg.decision_id)] = msg
+            elif topic is topics.POLICY_OUTPUT:
+                way.policy_ms += [ns * 1e-6 for ns in convert.policy_output_from(msg).latency_ns.values()]
+            elif topic is topics.PROPOSED and msg.steady_ns:
+                proposals.setdefault((int(msg.episode), int(msg.decision_id)), msg)
+            elif topic is topics.VERDICT and msg.steady_ns:
+                verdicts.setdefault((int(msg.episode), int(msg.decision_id)), msg)
+    for key, state in states.items():
+        if state.end_steady_ns:
+            _add_decision(way, state, proposals.get(key), verdicts.get(key))
+    _count_intervals(way, [states[key] for key in sorted(states)])
+    return way
+
+
+def _add_decision(way: Way, state: Any, proposal: Any, verdict: Any) -> None:
+    way.decisions += 1
+    way.wait_ms.append((state.start_steady_ns - state.arrival_steady_ns) * 1e-6)
+    way.fusion_ms.append((state.end_steady_ns - state.start_steady_ns) * 1e-6)
+    way.camera_age_ms += [age.age_ns * 1e-6 for age in state.ages if age.modality == "camera"]
+    if proposal is not None:
+        way.decision_to_proposal_ms.append((proposal.steady_ns - state.end_steady_ns) * 1e-6)
+    if verdict is not None:
+        way.sensor_to_command_ms.append((verdict.steady_ns - state.arrival_steady_ns) * 1e-6)
+        if proposal is not None:
+            way.proposal_to_gate_ms.append((verdict.steady_ns - proposal.steady_ns) * 1e-6)
+
+
+def _count_intervals(way: Way, states: Sequence[Any]) -> None:
+    """A decision is missed where the next one came more than one and a half periods later."""
+    for before, after in zip(states, states[1:], strict=False):
+        if before.episode != after.episode or not before.start_steady_ns:
+            continue
+        interval_ns = after.start_steady_ns - before.start_steady_ns
+        way.interval_ms.append(interval_ns * 1e-6)
+        way.missed += max(0, round(interval_ns / DECISION_NS) - 1)

@@ -53,13 +53,19 @@ def wxyz_from_xyzw(quat_xyzw: ArrayLike) -> F64:
 
 def quat_to_matrix(quat_xyzw: ArrayLike) -> F64:
     """Return (..., 3, 3) rotation matrices of (..., 4) quaternions of any length above 1e-6."""
-    x, y, z, w = np.moveaxis(normalize_quat(quat_xyzw), -1, 0)
-    rows = (
-        (1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y)),
-        (2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x)),
-        (2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y)),
-    )
-    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+    quat = normalize_quat(quat_xyzw)
+    x, y, z, w = quat[..., 0], quat[..., 1], quat[..., 2], quat[..., 3]
+    matrix = np.empty((*quat.shape[:-1], 3, 3))
+    matrix[..., 0, 0] = 1 - 2 * (y * y + z * z)
+    matrix[..., 0, 1] = 2 * (x * y - w * z)
+    matrix[..., 0, 2] = 2 * (x * z + w * y)
+    matrix[..., 1, 0] = 2 * (x * y + w * z)
+    matrix[..., 1, 1] = 1 - 2 * (x * x + z * z)
+    matrix[..., 1, 2] = 2 * (y * z - w * x)
+    matrix[..., 2, 0] = 2 * (x * z - w * y)
+    matrix[..., 2, 1] = 2 * (y * z + w * x)
+    matrix[..., 2, 2] = 1 - 2 * (x * x + y * y)
+    return matrix
 
 
 def matrix_to_quat(matrix: ArrayLike) -> F64:
@@ -90,15 +96,14 @@ def quat_to_rpy(quat_xyzw: ArrayLike) -> F64:
 
 def quat_multiply(a_b_xyzw: ArrayLike, b_c_xyzw: ArrayLike) -> F64:
     """Return the rotation a_c = a_b · b_c; (..., 4), broadcast, not normalised."""
-    x, y, z, w = np.moveaxis(_array("a_b_xyzw", a_b_xyzw, 4), -1, 0)
-    i, j, k, r = np.moveaxis(_array("b_c_xyzw", b_c_xyzw, 4), -1, 0)
-    parts = (
-        w * i + x * r + y * k - z * j,
-        w * j - x * k + y * r + z * i,
-        w * k + x * j - y * i + z * r,
-        w * r - x * i - y * j - z * k,
-    )
-    product: F64 = np.stack(parts, axis=-1)
+    a, b = _array("a_b_xyzw", a_b_xyzw, 4), _array("b_c_xyzw", b_c_xyzw, 4)
+    x, y, z, w = a[..., 0], a[..., 1], a[..., 2], a[..., 3]
+    i, j, k, r = b[..., 0], b[..., 1], b[..., 2], b[..., 3]
+    product = np.empty(np.broadcast_shapes(a.shape, b.shape))
+    product[..., 0] = w * i + x * r + y * k - z * j
+    product[..., 1] = w * j - x * k + y * r + z * i
+    product[..., 2] = w * k + x * j - y * i + z * r
+    product[..., 3] = w * r - x * i - y * j - z * k
     return product
 
 

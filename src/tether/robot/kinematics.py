@@ -26,6 +26,7 @@ class Step:
     multiplier: float
     offset: float
     turns: bool
+    axis: F64
     a: F64
     b: F64
     d: F64
@@ -55,25 +56,50 @@ def _step(joint: Joint, before: F64, source: Source) -> Step:
     if joint.type is JointType.PRISMATIC:
         still[:3, :3] = np.eye(3)
         cosine[:3, 3] = joint.axis
-        return Step(*source, False, before @ still, before @ cosine, sine)
+        return Step(*source, False, joint.axis, before @ still, before @ cosine, sine)
     x, y, z = joint.axis
     still[:3, :3] = np.outer(joint.axis, joint.axis)
     cosine[:3, :3] = np.eye(3) - still[:3, :3]
     sine[:3, :3] = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
-    return Step(*source, True, before @ still, before @ cosine, before @ sine)
+    return Step(*source, True, joint.axis, before @ still, before @ cosine, before @ sine)
 
 
-def evaluate(chain: Chain, values: F64) -> F64:
-    """Return the (4, 4) pose at the end of a chain; values: (n,) positions of the commanded joints."""
-    pose: F64 | None = None
+def poses(chain: Chain, values: F64) -> list[F64]:
+    """Return the (4, 4) poses of the child link of each moving joint of a chain, then that at its end.
+
+    values: (n,) positions of the commanded joints.
+    """
+    out: list[F64] = []
+    pose: F64 = IDENTITY
     for step in chain.steps:
         position = step.multiplier * float(values[step.index]) + step.offset
         if step.turns:
             here = step.a + math.cos(position) * step.b + math.sin(position) * step.d
         else:
             here = step.a + position * step.b
-        pose = here if pose is None else pose @ here
-    return chain.tail.copy() if pose is None else pose @ chain.tail
+        pose = pose @ here if out else here
+        out.append(pose)
+    out.append(pose @ chain.tail)
+    return out
+
+
+def jacobian(chain: Chain, values: F64) -> F64:
+    """Return the (6, n) Jacobian of the chain's end in the axes of its upper link: linear, then angular.
+
+    The child frame of a joint has its origin on the joint's axis, which the joint's own motion leaves in place.
+    """
+    *frames, end = poses(chain, values)
+    tip = end[:3, 3]
+    out = np.zeros((6, len(values)))
+    for step, frame in zip(chain.steps, frames, strict=True):
+        axis = step.multiplier * (frame[:3, :3] @ step.axis)
+        if step.turns:
+            x, y, z = axis
+            dx, dy, dz = tip - frame[:3, 3]
+            out[:, step.index] += (y * dz - z * dy, z * dx - x * dz, x * dy - y * dx, x, y, z)
+        else:
+            out[:3, step.index] += axis
+    return out
 
 
 def chain(joints: Sequence[Joint], source: Callable[[Joint], Source]) -> Chain:

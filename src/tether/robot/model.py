@@ -128,9 +128,9 @@ class RobotModel:
         """
         values = self._vector(q)
         up, down = self._chain_pair(base, link)
-        pose = kinematics.evaluate(down, values)
+        pose = kinematics.poses(down, values)[-1]
         if not up.empty:
-            from_ancestor = kinematics.evaluate(up, values)
+            from_ancestor = kinematics.poses(up, values)[-1]
             rotation = from_ancestor[:3, :3].T
             return rotation @ (pose[:3, 3] - from_ancestor[:3, 3]), rotation @ pose[:3, :3]
         return pose[:3, 3], pose[:3, :3]
@@ -146,20 +146,8 @@ class RobotModel:
         if base not in ancestors:
             fault = Fault("base", repr(base), f"an ancestor of {link!r}: {', '.join(ancestors)}")
             raise InvalidInputError(f"jacobian in robot {self.name!r}", [fault])
-        tip, _ = self.transform(base, link, values)
-        out = np.zeros((6, len(self.joint_names)))
-        for joint in self._path(base, link):
-            if joint.type is JointType.FIXED:
-                continue
-            origin, rotation = self.transform(base, joint.child, values)
-            index, multiplier, _ = self._source(joint)
-            axis = multiplier * (rotation @ joint.axis)
-            if joint.type is JointType.PRISMATIC:
-                out[:3, index] += axis
-            else:
-                out[:3, index] += np.cross(axis, tip - origin)
-                out[3:, index] += axis
-        return out
+        _, down = self._chain_pair(base, link)
+        return kinematics.jacobian(down, values)
 
     def _ancestors(self, link: str) -> list[str]:
         out = [link]

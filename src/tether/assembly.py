@@ -23,9 +23,11 @@ from tether.fusion.stage import FusionStage
 from tether.ingest.camera import CameraIngest
 from tether.ingest.detector import ColourDetector
 from tether.ingest.imu import ImuConfig
+from tether.ingest.joints import ExtraNames, JointConfig, JointIngest
 from tether.ingest.stages import ImuStage
 from tether.motion.config import LagModel, load_motion_config
 from tether.motion.executor import Executor
+from tether.motion.kinematics import COMMAND_JOINTS
 from tether.motion.stage import MotionStage
 from tether.pipeline import Pipeline, Stages
 from tether.policy.classic import ClassicPolicy
@@ -108,6 +110,11 @@ def make_imu_stage(profile_name: str) -> ImuStage:
     return ImuStage(ImuConfig(noiseless_world=profile(profile_name).imu.is_noiseless))
 
 
+def make_joint_ingest() -> JointIngest:
+    """Joint ingest for the joints that are commanded; a driver may publish others (wheels) beside them."""
+    return JointIngest(JointConfig(COMMAND_JOINTS, extra_names=ExtraNames.IGNORE))
+
+
 def make_camera_ingest(policy: str) -> CameraIngest:
     """Camera ingest with the detector of the policy."""
     policy_kit(policy)
@@ -150,6 +157,7 @@ def make_stages(policy: str, profile_name: str) -> Stages:
     return Stages(
         imu=make_imu_stage(profile_name),
         camera=make_camera_ingest(policy),
+        joints=make_joint_ingest(),
         fusion=make_fusion_stage(policy),
         policy=make_policy_stage(policy),
         bridge=make_bridge_stage(),

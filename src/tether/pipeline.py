@@ -27,6 +27,7 @@ from tether.contracts import (
 from tether.fusion.estimator import Arrivals
 from tether.fusion.stage import FusionStage
 from tether.ingest.camera import CameraIngest
+from tether.ingest.joints import JointIngest, JointReading
 from tether.ingest.stages import ImuStage, readings_of
 from tether.motion.stage import MotionStage
 from tether.policy.stage import PolicyStage
@@ -39,6 +40,7 @@ class Stages:
 
     imu: ImuStage
     camera: CameraIngest
+    joints: JointIngest
     fusion: FusionStage
     policy: PolicyStage
     bridge: BridgeStage
@@ -85,6 +87,7 @@ class Pipeline:
         self._decision = None
         self._s.imu.reset()
         self._s.camera.reset()
+        self._s.joints.reset()
         self._s.fusion.reset(skill)
         self._s.policy.reset(seed)
         self._s.bridge.reset()
@@ -99,7 +102,9 @@ class Pipeline:
             s.camera.ingest(picture, picture.camera, now_ns, picture.ref.sequence).feature
             for picture in _of_type(delivery.samples, ImageSample)
         ]
-        joints = _of_type(delivery.samples, JointSample)
+        raw_joints = _of_type(delivery.samples, JointSample)
+        judged = [s.joints.ingest(JointReading.of(joint), now_ns, joint.ref.sequence) for joint in raw_joints]
+        joints = [result.sample for result in judged if result.sample is not None]
         self._keep(batch, pictures, joints, delivery.executed)
 
         state = decision = None
@@ -112,7 +117,7 @@ class Pipeline:
         assert self._decision is not None  # tick 0 is a decision tick
         proposed = s.motion.tick(delivery.tick, now_ns, joints, batch.samples, self._decision.action)
         inputs = GateInputs(
-            joints=joints,
+            joints=raw_joints,  # the gate judges for itself, and stops where it must refuse
             imu=batch.samples,
             pictures=[picture.ref for picture in pictures if picture.rejected is None],
             executed=[] if delivery.executed is None else [delivery.executed],

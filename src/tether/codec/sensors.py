@@ -21,7 +21,9 @@ from tether.contracts import (
     Stream,
 )
 from tether.ingest.camera import CompressedImage, RawImage
+from tether.ingest.health import Health
 from tether.ingest.imu import ImuReading
+from tether.ingest.joints import JointReading
 
 IMU_FRAME = "imu_link"
 BASE_FRAME = "base_link"
@@ -79,6 +81,12 @@ def joint_state_message(sample: JointSample) -> Any:
         sample.velocity,
         np.zeros(0),
     )
+
+
+def joint_reading(msg: Any) -> JointReading:
+    """The fields of a sensor_msgs/JointState as ingest judges them."""
+    stamp_ns = to_ns(msg.header.stamp)
+    return JointReading(stamp_ns, msg.name, msg.position.tolist(), msg.velocity.tolist(), msg.effort.tolist())
 
 
 def joint_sample_from(msg: Any, sequence: int) -> JointSample:
@@ -205,3 +213,19 @@ def event_data(msg: Any) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise ValueError(f"data of event {msg.kind!r} is {type(data).__name__}, expected an object")
     return data
+
+
+def modality_status_message(health: Health, now_ns: int) -> Any:
+    """tether_msgs/ModalityStatus."""
+    return message("tether_msgs/msg/ModalityStatus")(
+        to_time(now_ns),
+        health.modality,
+        health.rate_hz,
+        health.age_ms,
+        health.skew_ms,
+        health.jitter_ms,
+        health.received,
+        health.accepted,
+        list(health.drops),
+        np.array(list(health.drops.values()), np.uint64),
+    )

@@ -8,10 +8,11 @@ from typing import Any
 
 from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
+from tether_ros.streams import JointInlet
 
 from tether import topics
-from tether.assembly import make_fusion_stage
-from tether.codec import convert, sensors
+from tether.assembly import make_fusion_stage, make_joint_ingest
+from tether.codec import convert
 from tether.contracts import DECISION_NS, ExecutedCommand, ImageFeature, ImuBatch, JointSample, Stream
 from tether.fusion.estimator import Arrivals
 from tether.lockstep import Needs, TickInputs
@@ -31,7 +32,7 @@ class FusionNode(StageNode):
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
         self._stage = make_fusion_stage(self._policy)
-        self._episode = self._decision = self._joint_count = 0
+        self._episode = self._decision = 0
         self._started = False
         self._forget()
         self._arrival_ns = 0
@@ -39,7 +40,7 @@ class FusionNode(StageNode):
         self.world_inlets()
         self.inlet(topics.IMU_BATCH, lambda msg: self._on_imu(convert.imu_batch_from(msg)))
         self.inlet(topics.IMAGE_FEATURE, lambda msg: self._on_picture(convert.image_feature_from(msg)))
-        self.inlet(topics.JOINT_STATES, self._on_joints)
+        self._joints = JointInlet(self, make_joint_ingest())
         self.inlet(topics.EXECUTED, lambda msg: self._on_executed(convert.executed_from(msg)))
 
     def start_live(self) -> None:
@@ -49,16 +50,17 @@ class FusionNode(StageNode):
     def on_episode(self, start: Any) -> None:
         """Forget the state."""
         self._episode = int(start.episode)
-        self._decision = self._joint_count = 0
+        self._decision = 0
         self._started = True
         self._forget()
+        self._joints.reset()
         self._stage.reset(convert.skill_from(start.skill))
 
     def on_tick(self, inputs: TickInputs) -> None:
         """Keep what is due; at a decision make the state."""
         self._imu.append(inputs.results[IMU])
         self._pictures += [item for _, item in inputs.samples[Stream.CAMERA]]
-        self._joints += [sensors.joint_sample_from(item, ref.sequence) for ref, item in inputs.samples[Stream.JOINTS]]
+        self._came_joints += self._joints.due(inputs)
         self._executed += [item for _, item in inputs.samples[Stream.EXECUTED]]
         if inputs.plan.decision_id is not None:
             self._publish(inputs.plan.decision_id, inputs.plan.stamp_ns)
@@ -77,14 +79,6 @@ class FusionNode(StageNode):
             self._pictures.append(feature)
             self._arrived()
 
-    def _on_joints(self, msg: Any) -> None:
-        if self.mode is Mode.LOCKSTEP:
-            self.inbox().put_sample(Stream.JOINTS, convert.to_ns(msg.header.stamp), msg)
-            return
-        self._joints.append(sensors.joint_sample_from(msg, self._joint_count))
-        self._joint_count += 1
-        self._arrived()
-
     def _arrived(self) -> None:
         self._arrival_ns = time.monotonic_ns()
 
@@ -101,7 +95,8 @@ class FusionNode(StageNode):
 
     def _publish(self, decision_id: int, stamp_ns: int) -> None:
         start_ns = time.monotonic_ns()
-        arrivals = Arrivals(self._imu, self._pictures, self._joints, self._executed)
+        joints = self._came_joints or self._joints.take()
+        arrivals = Arrivals(self._imu, self._pictures, joints, self._executed)
         self._forget()
         state = self._stage.step(decision_id, stamp_ns, arrivals)
         times = convert.LOCKSTEP_TIMES
@@ -112,7 +107,7 @@ class FusionNode(StageNode):
     def _forget(self) -> None:
         self._imu: list[ImuBatch] = []
         self._pictures: list[ImageFeature] = []
-        self._joints: list[JointSample] = []
+        self._came_joints: list[JointSample] = []
         self._executed: list[ExecutedCommand] = []
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
+from tether_ros.streams import StreamReporter
 
 from tether import topics
 from tether.assembly import make_camera_ingest
@@ -36,6 +37,7 @@ class CameraIngestNode(StageNode):
         self._infos: dict[int, CameraModel] = {}
         self._images: dict[int, RawImage | CompressedImage] = {}
         self._feature = self.outlet(topics.IMAGE_FEATURE)
+        self._reporter = StreamReporter(self, Stream.CAMERA)
         self.world_inlets()
         self.inlet(topics.CAMERA_INFO, self._on_info)
         if self._compressed:
@@ -83,10 +85,7 @@ class CameraIngestNode(StageNode):
     def _look(self, ref: SampleRef, image: RawImage | CompressedImage, camera: CameraModel | None, now_ns: int) -> None:
         start_ns = time.monotonic_ns()
         result = self._stage.ingest(image, camera, now_ns, ref.sequence)
-        if result.jump is not None:
-            self.event(sensors.Severity.WARN, "clock_jump", f"camera: {result.jump}; buffers cleared")
-        if result.rejection is not None:
-            self.reject(Stream.CAMERA, result.rejection.reason.value, result.rejection.detail)
+        self._reporter.note(ref.stamp_ns, now_ns, result)
         latency = {"decode": time.monotonic_ns() - start_ns} if self.mode is Mode.REALTIME else {}
         self._feature.send(convert.image_feature_message(result.feature, self._episode, latency))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
+from tether_ros.streams import StreamReporter
 
 from tether import topics
 from tether.assembly import make_imu_stage
@@ -32,6 +33,7 @@ class ImuIngestNode(StageNode):
         self._episode = self._tick = self._received = 0
         self._readings: list[tuple[SampleRef, ImuReading]] = []
         self._batch = self.outlet(topics.IMU_BATCH)
+        self._reporter = StreamReporter(self, Stream.IMU)
         self.world_inlets()
         self.inlet(topics.IMU, self._on_imu)
 
@@ -60,11 +62,8 @@ class ImuIngestNode(StageNode):
 
     def _publish(self, tick: int, now_ns: int, readings: list[tuple[SampleRef, ImuReading]]) -> None:
         batch = self._stage.step(self._episode, tick, now_ns, readings)
-        for result in self._stage.last_results:
-            if result.jump is not None:
-                self.event(sensors.Severity.WARN, "clock_jump", f"imu: {result.jump}; buffers cleared")
-            if result.rejection is not None:
-                self.reject(Stream.IMU, result.rejection.reason.value, result.rejection.detail)
+        for (ref, _), result in zip(readings, self._stage.last_results, strict=True):
+            self._reporter.note(ref.stamp_ns, now_ns, result)
         self._batch.send(convert.imu_batch_message(batch))
 
 

@@ -8,10 +8,11 @@ from typing import Any
 
 from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
+from tether_ros.streams import JointInlet
 
 from tether import topics
-from tether.assembly import make_motion_stage
-from tether.codec import convert, sensors
+from tether.assembly import make_joint_ingest, make_motion_stage
+from tether.codec import convert
 from tether.contracts import TICK_NS, HybridAction, ImuBatch, JointSample, SampleRef, Stream
 from tether.lockstep import Needs, TickInputs, in_order
 
@@ -31,11 +32,11 @@ class PrimitiveExecutorNode(StageNode):
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
         self._stage = make_motion_stage(self._profile)
-        self._episode = self._tick = self._joint_count = 0
+        self._episode = self._tick = 0
         self._forget()
         self._proposed = self.outlet(topics.PROPOSED)
         self.world_inlets()
-        self.inlet(topics.JOINT_STATES, self._on_joints)
+        self._joints = JointInlet(self, make_joint_ingest())
         self.inlet(topics.IMU_BATCH, lambda msg: self._on_imu(convert.imu_batch_from(msg)))
         self.inlet(topics.DECISION, self._on_decision)
 
@@ -46,24 +47,17 @@ class PrimitiveExecutorNode(StageNode):
     def on_episode(self, start: Any) -> None:
         """Forget the primitive that ran."""
         self._episode = int(start.episode)
-        self._tick = self._joint_count = 0
+        self._tick = 0
         self._forget()
+        self._joints.reset()
         self._stage.reset()
 
     def on_tick(self, inputs: TickInputs) -> None:
         """Run one tick of the primitive."""
-        self._joints = [sensors.joint_sample_from(m, ref.sequence) for ref, m in inputs.samples[Stream.JOINTS]]
         self._imu = [inputs.results[IMU]]
         if DECISION in inputs.results:
             self._action = inputs.results[DECISION]
-        self._publish(inputs.plan.tick, inputs.plan.stamp_ns)
-
-    def _on_joints(self, msg: Any) -> None:
-        if self.mode is Mode.LOCKSTEP:
-            self.inbox().put_sample(Stream.JOINTS, convert.to_ns(msg.header.stamp), msg)
-            return
-        self._joints.append(sensors.joint_sample_from(msg, self._joint_count))
-        self._joint_count += 1
+        self._publish(inputs.plan.tick, inputs.plan.stamp_ns, self._joints.due(inputs))
 
     def _on_imu(self, batch: ImuBatch) -> None:
         if self.mode is Mode.LOCKSTEP:
@@ -79,14 +73,14 @@ class PrimitiveExecutorNode(StageNode):
             self._action = action
 
     def _tick_live(self) -> None:
-        self._publish(self._tick, self.now_ns())
+        self._publish(self._tick, self.now_ns(), self._joints.take())
         self._tick += 1
 
-    def _publish(self, tick: int, stamp_ns: int) -> None:
+    def _publish(self, tick: int, stamp_ns: int, joints: list[JointSample]) -> None:
         imu = [sample for batch in self._imu for sample in batch.samples]
-        command = self._stage.tick(tick, stamp_ns, self._joints, imu, self._action)
-        self._used += [j.ref for j in self._joints] + [s.ref for s in imu]
-        self._joints, self._imu = [], []
+        command = self._stage.tick(tick, stamp_ns, joints, imu, self._action)
+        self._used += [j.ref for j in joints] + [s.ref for s in imu]
+        self._imu = []
         if command is None and self.mode is Mode.REALTIME:
             return
         steady_ns = time.monotonic_ns() if self.mode is Mode.REALTIME else 0
@@ -95,7 +89,6 @@ class PrimitiveExecutorNode(StageNode):
         self._proposed.send(message)
 
     def _forget(self) -> None:
-        self._joints: list[JointSample] = []
         self._imu: list[ImuBatch] = []
         self._used: list[SampleRef] = []
         self._action: HybridAction | None = None

@@ -76,8 +76,8 @@ class StageNode(LifecycleNode):
         self._undo: list[Callable[[], None]] = []
         self._inbox = Inbox(self._all_needs())
         self._active = False
-        self._rejected: Counter[tuple[Stream, str]] = Counter()
-        self._rejection_said: dict[tuple[Stream, str], float] = {}
+        self._complaints: Counter[tuple[Stream, str]] = Counter()
+        self._complained_s: dict[tuple[Stream, str], float] = {}
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.mode = Mode(self.param("mode", "realtime", "how the graph keeps time: realtime or lockstep"))
         self._wait_for_match = self.param("wait_for_match", True, "activate only once every outlet has a subscriber")
@@ -209,16 +209,16 @@ class StageNode(LifecycleNode):
         if self._events is not None:
             self._events.send(sensors.event_message(self.now_ns(), self.get_name(), severity, kind, text, data))
 
-    def reject(self, stream: Stream, reason: str, detail: str) -> None:
-        """Count a refused sample; say so at most once a second for each reason, with the count."""
+    def complain(self, stream: Stream, reason: str, detail: str) -> None:
+        """Count something wrong with a stream; say so at most once a second for each reason, with the count."""
         key = (stream, reason)
-        self._rejected[key] += 1
+        self._complaints[key] += 1
         now_s = time.monotonic()
-        if now_s - self._rejection_said.get(key, -1.0) < 1.0:
+        if now_s - self._complained_s.get(key, -1.0) < 1.0:
             return
-        self._rejection_said[key] = now_s
-        data = {"stream": stream.value, "reason": reason, "count": self._rejected[key]}
-        self.event(sensors.Severity.WARN, "sample_rejected", f"{stream.value}: {reason}: {detail}", data)
+        self._complained_s[key] = now_s
+        data = {"stream": stream.value, "reason": reason, "count": self._complaints[key]}
+        self.event(sensors.Severity.WARN, "stream_fault", f"{stream.value}: {reason}: {detail}", data)
 
     # -- lifecycle --------------------------------------------------------------------------------------------------
 
@@ -290,11 +290,11 @@ class StageNode(LifecycleNode):
             return []
         deadline = time.monotonic() + MATCH_DEADLINE_S
         while True:
-            unmatched = [
-                f"{outlet.topic.name} is heard by {outlet.matched()} of {max(1, self.count_subscribers(outlet.topic.name))}"
-                for outlet in self._outlets
-                if outlet.matched() < max(1, self.count_subscribers(outlet.topic.name))
-            ]
+            unmatched = []
+            for outlet in self._outlets:
+                wanted = max(1, self.count_subscribers(outlet.topic.name))
+                if outlet.matched() < wanted:
+                    unmatched.append(f"{outlet.topic.name} is heard by {outlet.matched()} of {wanted}")
             unmatched += [
                 f"nobody publishes {topic.name}" for topic, sub in self._inlets if not sub.get_publisher_count()
             ]

@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 from mcap.writer import CompressionType, Writer
 from rosbags.interfaces import Qos
@@ -48,7 +48,8 @@ class McapOutput:
         self.start_ns: int | None = None
         self.end_ns: int | None = None
         self._stream = _Unbuffered(self._open(path))
-        self._writer = Writer(self._stream, chunk_size=chunk_bytes, compression=compression)
+        stream = cast("IO[bytes]", self._stream)
+        self._writer = Writer(stream, chunk_size=chunk_bytes, compression=compression)
         self._writer.start(profile="ros2", library=library)
         self._schemas: dict[str, int] = {}
         self._channels: dict[str, int] = {}

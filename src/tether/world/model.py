@@ -28,6 +28,8 @@ WHEEL_JOINTS = ("wheel_left", "wheel_back", "wheel_right")
 COMMAND_JOINTS = (*ARM_JOINTS, GRIPPER_JOINT)
 
 _FLOOR_BIT, _ROBOT_BIT, _CUBE_BIT = 1, 2, 4
+_TURNING_ARMATURE = 0.1
+_WHEEL_ARMATURE, _WHEEL_GAIN = 0.002, 0.1
 _NO_FLOOR_CONTACT = ("chassis", "wheel_left", "wheel_back", "wheel_right", "mast", "mast_foot")
 """The base is carried by its joints, so its own contact with the ground would only fight them."""
 
@@ -49,7 +51,7 @@ class SceneSpec:
     servo_kv: float = 2.731
     servo_armature: float = 0.028
     gripper_kp: float = 3000.0
-    gripper_kv: float = 60.0
+    gripper_kv: float = 20.0
     gripper_armature: float = 0.12
     base_frequency_rad_s: float = 120.0
     camera_fovy_rad: float = 0.92
@@ -110,7 +112,7 @@ def _with_compiler_options(urdf: str) -> str:
 def _set_options(spec: Any, scene: SceneSpec) -> None:
     spec.modelname = "tether_world"
     spec.option.timestep = SUBSTEP_NS * 1e-9
-    spec.option.integrator = mujoco.mjtIntegrator.mjINT_IMPLICITFAST
+    spec.option.integrator = mujoco.mjtIntegrator.mjINT_EULER
     spec.option.cone = mujoco.mjtCone.mjCONE_ELLIPTIC
     spec.option.impratio = 10.0
     spec.option.iterations = 20
@@ -149,8 +151,10 @@ def _add_base_joints(spec: Any, scene: SceneSpec) -> None:
     for name, axis in zip(BASE_JOINTS, axes, strict=True):
         slide = name in ("base_x", "base_y", "base_z")
         kind = mujoco.mjtJoint.mjJNT_SLIDE if slide else mujoco.mjtJoint.mjJNT_HINGE
-        base.add_joint(name=name, type=kind, axis=axis)
-        inertia = _carried(spec) if slide else 0.15
+        joint = base.add_joint(name=name, type=kind, axis=axis)
+        # The arm's posture changes the inertia about the base by half; an armature on top keeps the drive's tune.
+        joint.armature = 0.0 if slide else _TURNING_ARMATURE
+        inertia = _carried(spec) if slide else _TURNING_ARMATURE + 0.05
         kp = inertia * scene.base_frequency_rad_s**2
         kv = 2.0 * inertia * scene.base_frequency_rad_s
         _position_actuator(spec, name, kp, kv)
@@ -172,11 +176,12 @@ def _position_actuator(spec: Any, joint: str, kp: float, kv: float) -> Any:
 
 def _add_servos(spec: Any, scene: SceneSpec) -> None:
     for name in WHEEL_JOINTS:
+        spec.joint(name).armature = _WHEEL_ARMATURE
         motor = spec.add_actuator(name=name, target=name, trntype=mujoco.mjtTrn.mjTRN_JOINT)
         motor.gaintype = mujoco.mjtGain.mjGAIN_FIXED
         motor.biastype = mujoco.mjtBias.mjBIAS_AFFINE
-        motor.gainprm[0] = 0.5
-        motor.biasprm[:3] = [0.0, 0.0, -0.5]
+        motor.gainprm[0] = _WHEEL_GAIN
+        motor.biasprm[:3] = [0.0, 0.0, -_WHEEL_GAIN]
     for name in ARM_JOINTS:
         joint = spec.joint(name)
         joint.armature = scene.servo_armature

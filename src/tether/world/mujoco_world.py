@@ -135,7 +135,7 @@ class MujocoWorld:
         self._begin_state(spec.seed)
         self._begin_actuation(spec.seed)
         self._queue = DelayQueue()
-        self._sensors = FastSensors(self.profile, spec.seed, self.model, self.data, self.index, self._queue)
+        self._sensors = FastSensors(self.profile, spec.seed, self.data, self.index, self._queue)
         self._judge: Judge | None = Judge(spec, self.task.success, self.task.cube.side_m / 2, _LOST_M)
         if self._camera is not None:
             self._camera.reset(spec.seed, start_ns)
@@ -150,12 +150,9 @@ class MujocoWorld:
         end_ns = self._now_ns()
         for substep in range(SUBSTEPS_PER_TICK):
             ctrl[:] = rows[substep]
-            imu_due = substep & 1
-            if imu_due:
-                self._sensors.before_imu_step()
             mujoco.mj_step(model, data)
             end_ns += SUBSTEP_NS
-            if imu_due:
+            if substep & 1:
                 self._sensors.read_imu(end_ns)
         self._tick += 1
         self._clock.ns += TICK_NS

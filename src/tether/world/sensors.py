@@ -22,15 +22,11 @@ class FastSensors:
         self,
         profile: Profile,
         seed: int,
-        model: mujoco.MjModel,
         data: mujoco.MjData,
         index: ModelIndex,
         queue: DelayQueue,
     ) -> None:
         self._queue = queue
-        self._model = model
-        self._data = data
-        self._qvel_before: Any = data.qvel.copy()
         self._sensordata: Any = data.sensordata
         self._qpos: Any = data.qpos
         self._qvel: Any = data.qvel
@@ -51,22 +47,13 @@ class FastSensors:
         self._imu_sequence = 0
         self._joint_sequence = 0
 
-    def before_imu_step(self) -> None:
-        """Note the velocities before a physics step after which the IMU is read."""
-        self._qvel_before[:] = self._qvel
-
     def read_imu(self, after_step_ns: int) -> None:
         """Take a reading after the physics step that ended at `after_step_ns`.
 
         MuJoCo evaluates its accelerometer at the beginning of a step, so the reading belongs to, and is stamped with,
-        that. It does so before the integrator's implicit damping, though: under the stiff drives that carry the base
-        it would read 1.6 times the acceleration that the base goes through. So the accelerations are set to what the
-        step really did, and the sensor is evaluated again. The next step computes them afresh.
+        that. It does so before any implicit damping of the integrator, which is why the model integrates explicitly:
+        an implicit one made it read 1.6 times the acceleration that the base goes through.
         """
-        np.subtract(self._qvel, self._qvel_before, out=self._data.qacc)
-        self._data.qacc /= SUBSTEP_NS * 1e-9
-        mujoco.mj_rnePostConstraint(self._model, self._data)
-        mujoco.mj_sensorAcc(self._model, self._data)
         stamp_ns = after_step_ns - SUBSTEP_NS
         row: F64 = self._sensordata + self._imu_error.next()
         delay_ns = self._imu_delay.next_ns()

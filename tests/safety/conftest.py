@@ -47,6 +47,7 @@ class Rig:
         self.count = 0
         self.violations: list[str] = []
         self.home = HOME
+        self.follows = True
 
     def sense(self) -> None:
         """One fresh sample of every stream in `streams`."""
@@ -86,11 +87,11 @@ class Rig:
         output = self.gate.tick(self.now_ns)
         self.violations = self.auditor.feed(output.command, step_of(output))
         assert not self.violations, (self.violations, output)
+        if self.follows and output.command.joint_names:
+            self.q = output.command.position
         return output
 
-    def run(
-        self, ticks: int, q: object = None, twist: object = (0.0, 0.0, 0.0), **changes: object
-    ) -> GateOutput:
+    def run(self, ticks: int, q: object = None, twist: object = (0.0, 0.0, 0.0), **changes: object) -> GateOutput:
         """So many ticks with working sensors and a fresh command each."""
         for _ in range(ticks):
             self.sense()

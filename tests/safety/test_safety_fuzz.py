@@ -114,9 +114,7 @@ class Fuzzer:
         choice = self.random.random()
         if choice < 0.93:
             return self.rig.now_ns - self.random.randrange(0, 5_000_000)
-        return self.random.choice(
-            (0, -1, 1 << 62, 1 << 80, self.rig.now_ns + 10**12, 1.0, None, True, "0", math.nan)
-        )
+        return self.random.choice((0, -1, 1 << 62, 1 << 80, self.rig.now_ns + 10**12, 1.0, None, True, "0", math.nan))
 
     def sequence_of_names(self) -> Any:
         if self.random.random() < 0.9:
@@ -143,17 +141,13 @@ class Fuzzer:
             return self.junk()
         source: Any = self.random.choice(list(Source)) if self.random.random() < 0.97 else self.junk()
         names = self.sequence_of_names()
-        return Command(
-            0, 0, self.random.randrange(5), source, names, self.vector(6), self.vector(6), self.vector(3)
-        )
+        return Command(0, 0, self.random.randrange(5), source, names, self.vector(6), self.vector(6), self.vector(3))
 
     def propose(self) -> None:
         self.rig.gate.propose(self.command(), self.time())
 
     def joints(self) -> None:
-        sample: Any = JointSample(
-            self.ref(Stream.JOINTS), self.sequence_of_names(), self.vector(6), self.vector(6)
-        )
+        sample: Any = JointSample(self.ref(Stream.JOINTS), self.sequence_of_names(), self.vector(6), self.vector(6))
         self.rig.gate.on_joints(self.junk() if self.random.random() < 0.03 else sample, self.time())
 
     def imu(self) -> None:

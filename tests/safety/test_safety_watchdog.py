@@ -34,9 +34,7 @@ def limits(**changes: object) -> WatchdogLimits:
     return WatchdogLimits(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def command(
-    tick: int, position: list[float], twist: tuple[float, ...] = (0.0, 0.0, 0.0), **changes: object
-) -> Command:
+def command(tick: int, position: list[float], twist: tuple[float, ...] = (0.0, 0.0, 0.0), **changes: object) -> Command:
     values: dict[str, object] = {
         "tick": tick,
         "stamp_ns": tick * TICK_NS,
@@ -50,9 +48,7 @@ def command(
     return Command(**{**values, **changes})  # type: ignore[arg-type]
 
 
-def moving(
-    dog: Watchdog, ticks: int = 10, velocity: float = 2.0, twist: tuple[float, ...] = (0.2, 0.1, 1.0)
-) -> int:
+def moving(dog: Watchdog, ticks: int = 10, velocity: float = 2.0, twist: tuple[float, ...] = (0.2, 0.1, 1.0)) -> int:
     for tick in range(ticks):
         assert dog.feed(command(tick, [velocity * TICK_S * tick, 0.0], twist), tick * TICK_NS)
     return ticks

@@ -28,9 +28,7 @@ UPPER = np.array([1.92, 1.60, 2.50, 1.75, 2.79, 0.028])
 any_float = st.floats(allow_nan=True, allow_infinity=True, width=64)
 shares = st.lists(st.floats(-0.3, 1.3), min_size=6, max_size=6)
 twists = st.tuples(st.floats(-1, 1), st.floats(-1, 1), st.floats(-5, 5))
-gaps = st.sampled_from(
-    [TICK_NS, TICK_NS, TICK_NS, TICK_NS - 600_000, TICK_NS + 900_000, TICK_NS // 3, 3 * TICK_NS]
-)
+gaps = st.sampled_from([TICK_NS, TICK_NS, TICK_NS, TICK_NS - 600_000, TICK_NS + 900_000, TICK_NS // 3, 3 * TICK_NS])
 
 
 def positions(parts: list[float]) -> np.ndarray:

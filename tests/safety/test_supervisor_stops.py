@@ -349,6 +349,7 @@ def test_stop_of_the_drivers_watchdog_is_taken_over_from_where_it_stands(rig: An
     where = np.array(rig.q) + 0.1
     executed = ExecutedCommand(SampleRef(Stream.EXECUTED, rig.now_ns, 1), rig.command(where), True)
     rig.gate.on_executed(executed)
+    rig.q = where
     output = rig.run(1)
     np.testing.assert_array_equal(output.command.position, where)
     assert any(v.check == Check.WATCHDOG.value for v in output.verdicts)

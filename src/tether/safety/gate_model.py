@@ -29,7 +29,7 @@ class GateModel:
     joint_names: tuple[str, ...]
     axes: tuple[AxisLimits, ...]
     workspace: Workspace | None
-    gripper: int | None
+    gripper: int
     streams: tuple[Stream, ...]
     servo_hardware: frozenset[Hardware]
     check_silence: bool
@@ -74,7 +74,7 @@ class GateModel:
             joint_names=names,
             axes=tuple(axes),
             workspace=Workspace(settings.workspace, chains) if settings.checks(Check.WORKSPACE) else None,
-            gripper=names.index(settings.gripper.joint) if Hardware.GRIPPER_EFFORT in fitted else None,
+            gripper=names.index(settings.gripper.joint),
             streams=tuple(streams),
             servo_hardware=frozenset(fitted),
             check_silence=settings.checks(Check.SENSOR_SILENCE),

@@ -186,10 +186,10 @@ class Inbox:
 
     def _judge_grip(self) -> list[Verdict]:
         """A verdict if the gripper may not close further; it restricts that one joint only."""
-        gripper = self._model.gripper
-        if gripper is None or self._servos is None or self._servos.effort is None:
+        fitted = Hardware.GRIPPER_EFFORT in self._model.servo_hardware
+        if not fitted or self._servos is None or self._servos.effort is None:
             return []
-        verdict = checks.gripper_effort(self._servos.effort[gripper], self._settings.gripper)
+        verdict = checks.gripper_effort(self._servos.effort[self._model.gripper], self._settings.gripper)
         return [] if verdict.scale >= 1.0 else [verdict]
 
     def _judge_command(self, now_ns: int, age_ns: int | None, mode: Mode) -> list[Verdict]:

@@ -13,6 +13,8 @@ from tether.safety.workspace import Depths, Workspace, largest_share, no_deeper
 
 _PATH_POINTS_MAX = 16
 _TURNS = 3
+_LEAD_MAX_S = 0.2
+"""Set-points further from the joints than full speed goes in this time are no lead of a servo's lag."""
 _OVERSHOOT = 1.05
 _Found = tuple[float, int, list[float]]
 """Excess in m, index of the (link, zone), joint positions."""
@@ -21,15 +23,16 @@ _Found = tuple[float, int, list[float]]
 class ArmMotion:
     """The joints' set-points. `advance` moves them by one tick; `anchor` puts them where the joints are.
 
-    axes: limits in the gate's joint order. gripper: the joint whose closing effort may stop, or None.
+    axes: limits in the gate's joint order. gripper: index of the joint that grips.
     """
 
-    def __init__(self, axes: Sequence[AxisLimits], workspace: Workspace | None, gripper: int | None) -> None:
+    def __init__(self, axes: Sequence[AxisLimits], workspace: Workspace | None, gripper: int) -> None:
         self._axes = tuple(axes)
         self._workspace = workspace
-        self._gripper = gripper
+        self._grips = gripper
         self._levers = workspace.levers if workspace is not None else ()
         self.goals: tuple[float, ...] | None = None
+        self._hold: list[float] | None = None
         # Where the room around the points was last looked at, and how much there was.
         self._looked_at: tuple[float, ...] | None = None
         self._room_m = 0.0
@@ -40,25 +43,50 @@ class ArmMotion:
         """Start again at `position`, standing still."""
         self.states = [(q, 0.0, 0.0) for q in position]
         self.feed_forward = [0.0] * len(position)
-        self.goals = None
+        self.goals = self._hold = None
 
     def settle(self) -> None:
         """No set-point was sent for so long that they have stood still: forget their velocities."""
         self.anchor([q for q, _, _ in self.states])
 
+    def state(self) -> tuple[object, ...]:
+        """Everything that future set-points depend on; its repr is exact."""
+        return self.states, self.feed_forward, self.goals, self._hold
+
     def standstill(self) -> bool:
         """True if no set-point moves."""
         return all(v == 0.0 for _, v, _ in self.states)
 
-    def stop(self) -> None:
-        """One tick of the controlled stop: the hardest admissible braking, then hold."""
-        if not self.states:
-            return
+    def brake(self) -> None:
+        """One tick of the hardest admissible braking; afterwards the set-points stand."""
         self.goals = None
         self.states = [brake(state, lim) for state, lim in zip(self.states, self._axes, strict=True)]
-        self.feed_forward = [
-            _towards(self.feed_forward[i], v, self._axes[i].a_max * TICK_S) for i, (_, v, _) in enumerate(self.states)
-        ]
+        for i, (_, v, _) in enumerate(self.states):
+            self.feed_forward[i] = _towards(self.feed_forward[i], v, self._axes[i].a_max * TICK_S)
+
+    def stop(self, measured: Sequence[float] | None) -> None:
+        """One tick of the controlled stop: brake, and go back to where the joints were when the stop began.
+
+        Set-points lead the joints by the servos' lag. Held where they are, they would draw the arm on, into the
+        ground it was coming down to. The gripper keeps its grip. measured: (n,) joints now, None where that is not
+        known; the set-points then stand where braking ends.
+        """
+        if not self.states:
+            return
+        if self._hold is None:
+            self._hold = self._where_to_hold(measured)
+        self._move(self._hold, self._hold, 1.0)
+        still = [0.0] * len(self.states)
+        self._feed(still, 1.0)
+
+    def _where_to_hold(self, measured: Sequence[float] | None) -> list[float]:
+        """Braking's end, or where the joints are if that is nearer than a lead can be."""
+        out = []
+        for i, (lim, (q, v, a)) in enumerate(zip(self._axes, self.states, strict=True)):
+            end = q + stopping_distance(v, a, lim)
+            known = measured is not None and i != self._grips and abs(measured[i] - q) <= lim.v_max * _LEAD_MAX_S
+            out.append(measured[i] if measured is not None and known else end)
+        return out
 
     def advance(
         self, asked: Sequence[float], velocity: Sequence[float], share: float, may_close: bool
@@ -67,9 +95,16 @@ class ArmMotion:
 
         Returns the verdicts that restricted the motion. Where none did, the set-points are exactly as asked.
         """
+        self._hold = None
         goals = [min(max(q, lim.lower), lim.upper) for q, lim in zip(asked, self._axes, strict=True)]
-        if self._gripper is not None and not may_close:
-            goals[self._gripper] = max(goals[self._gripper], self.states[self._gripper][0])
+        if not may_close:
+            goals[self._grips] = max(goals[self._grips], self.states[self._grips][0])
+        verdicts = self._move(asked, goals, share)
+        self._feed(velocity, share)
+        return verdicts
+
+    def _move(self, asked: Sequence[float], goals: list[float], share: float) -> list[Verdict]:
+        """The set-points one tick on towards `goals`, which are `asked` within the position limits."""
         before = self.goals or goals
         candidates = []
         for i, lim in enumerate(self._axes):
@@ -83,7 +118,6 @@ class ArmMotion:
             if verdict is not None:
                 verdicts.append(verdict)
         self.states = candidates
-        self._feed(velocity, share)
         return verdicts
 
     def _differs(self, asked: Sequence[float], candidates: Sequence[AxisState]) -> bool:

@@ -14,7 +14,7 @@ from collections import deque
 
 import numpy as np
 
-from tether.contracts import TICK_NS, Command, GateOutput, Mode, Source, Verdict
+from tether.contracts import TICK_NS, Command, GateOutput, Mode, Source, Stream, Verdict
 from tether.errors import Fault, InvalidInputError
 from tether.safety import checks, machine
 from tether.safety.gate_model import GateModel
@@ -28,6 +28,9 @@ _LOG = logging.getLogger(__name__)
 _CHANGES_KEPT = 256
 _EARLY_NS = TICK_NS // 10
 """How much earlier than 10 ms after the one before a tick may come and still move the set-points."""
+_ANCHORING = frozenset({Check.ANCHOR.value, Check.WATCHDOG.value})
+_MEASURED_MAX_NS = 50_000_000
+"""Age up to which a joint sample says where the joints are now."""
 _LATCHING = frozenset({Check.TILT.value, Check.SHOCK.value, Check.FREE_FALL.value})
 
 
@@ -150,8 +153,10 @@ class Supervisor(Inbox):
         moves = advance and share > 0.0 and self._proposal is not None and bool(self._arm.states)
         if moves and self._proposal is not None:
             verdicts += self._move(self._proposal, share)
+        elif any(verdict.check in _ANCHORING for verdict in verdicts):
+            self._base.stop()
         elif advance:
-            self._arm.stop()
+            self._arm.stop(self._measured(now_ns))
             self._base.stop()
         else:
             verdicts.append(checks.refuse(Check.EARLY_TICK, "set-points repeated"))
@@ -163,9 +168,15 @@ class Supervisor(Inbox):
         arm = self._arm.advance(proposal.position, proposal.velocity, share, not grip)
         return [*grip, *arm, *self._base.advance(proposal.twist, share)]
 
+    def _measured(self, now_ns: int) -> tuple[float, ...] | None:
+        """Where the joints are, if that is known well enough to hold them there."""
+        watch = self._streams[Stream.JOINTS]
+        fresh = watch.origin_ns is not None and now_ns - watch.origin_ns <= _MEASURED_MAX_NS
+        return self._joints if fresh and watch.refused is None else None
+
     def _stop_after_fault(self) -> None:
         try:
-            self._arm.stop()
+            self._arm.brake()
             self._base.stop()
         except Exception:  # noqa: BLE001 - then the last set-points are held, which is a stop too
             _LOG.critical("gate: cannot brake; holding", exc_info=True)
@@ -292,7 +303,7 @@ class Supervisor(Inbox):
 
     def state_hash(self) -> str:
         """Hex digest of everything that future outputs depend on besides settings and future inputs."""
-        motion = (self._arm.states, self._arm.feed_forward, self._arm.goals, self._base.twist)
+        motion = (*self._arm.state(), self._base.twist)
         clock = (self._last_ns, self._credit_ns, self._arming_until_ns)
         mode = (self._mode, self._arming, self._stop_reason)
         # repr of a float is exact: it reads back as the same bits.

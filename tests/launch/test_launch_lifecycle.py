@@ -14,7 +14,7 @@ DEADLINES = Deadlines(offer_s=20.0, configure_s=30.0, activate_s=10.0, stop_s=1.
 
 
 class Cardboard:
-    """Nodes that do as told, but for those in `refuses`, `silent` (transition by node) and `absent`."""
+    """Nodes that do as told, but for those in `refuses`, `silent`, `leaves` (transition by node) and `absent`."""
 
     def __init__(self, clock: ManualClock) -> None:
         self.clock = clock
@@ -22,6 +22,7 @@ class Cardboard:
         self.states: dict[str, State] = {}
         self.refuses: dict[str, Transition] = {}
         self.silent: dict[str, Transition] = {}
+        self.leaves: dict[str, Transition] = {}
         self.absent: set[str] = set()
         self.mute: set[str] = set()
         self.interrupt_at = ""
@@ -45,6 +46,9 @@ class Cardboard:
             return Answer.INTERRUPTED
         if self.refuses.get(node) is transition:
             return Answer.REFUSED
+        if self.leaves.get(node) is transition:
+            self.absent.add(node)
+            return Answer.GONE
         if self.silent.get(node) is transition:
             self.pass_time(timeout_s)
             return Answer.SILENT
@@ -116,6 +120,20 @@ def test_node_that_may_have_become_active_unheard_is_deactivated(lineup, remote)
     remote.asked.clear()
     assert lineup.bring_down() == []
     assert remote.asked[0] == "deactivate policy"
+
+
+def test_node_that_ends_while_it_is_configured_is_named_without_waiting(lineup, remote, clock):
+    remote.leaves["fusion"] = Transition.CONFIGURE
+    with pytest.raises(NodeFaultError, match="'fusion' ended instead of answering 'configure'"):
+        lineup.bring_up()
+    assert clock.now_ns() < 1e9
+
+
+def test_nodes_that_end_once_they_are_inactive_have_confirmed(lineup, remote):
+    lineup.bring_up()
+    remote.leaves = {"world": Transition.SHUTDOWN, "policy": Transition.SHUTDOWN}
+    assert lineup.bring_down() == []
+    assert {(report.state, report.trouble) for report in lineup.reports} == {(State.FINALIZED, "")}
 
 
 def test_silent_nodes_leave_the_gate_its_time(lineup, remote, clock):

@@ -53,6 +53,7 @@ class Answer(enum.Enum):
     DONE = "done"
     REFUSED = "refused"
     SILENT = "silent"
+    GONE = "gone"
     INTERRUPTED = "interrupted"
 
 
@@ -66,7 +67,7 @@ class Remote(Protocol):
         """Return whether the node offers its lifecycle services now."""
 
     def change(self, node: str, transition: Transition, timeout_s: float, interruptible: bool) -> Answer:
-        """Ask for a transition and wait for the answer."""
+        """Ask for a transition and wait for the answer; GONE when the node's services vanish meanwhile."""
 
     def ask_states(self, nodes: Sequence[str], timeout_s: float) -> dict[str, State]:
         """Ask several nodes for their states at once; those that did not answer in time are absent."""
@@ -219,6 +220,8 @@ class Lineup:
         if answer is Answer.DONE:
             self._note(node, transition.goal)
             return
+        if answer is Answer.GONE:
+            raise self._fault(node, f"ended instead of answering '{transition.value}'")
         if answer is Answer.SILENT:
             raise self._fault(node, f"did not answer '{transition.value}' within {seconds:g} s")
         state = self._remote.ask_states([node], 1.0).get(node, State.UNKNOWN)
@@ -228,16 +231,25 @@ class Lineup:
     def _stop_one(self, node: str, transition: Transition, deadline_ns: int, shares: int) -> bool:
         """Ask for a transition with one share of the time left; return False when there is no yes."""
         if not self._remote.is_offered(node):
-            self._note(node, State.UNKNOWN, "its process has ended")
-            return True
+            return self._gone(node, transition)
         seconds = max(0.0, (deadline_ns - self._clock.now_ns()) / 1e9) / shares
         answer = self._remote.change(node, transition, seconds, interruptible=False)
         if answer is Answer.DONE:
             self._note(node, transition.goal)
             return True
+        if answer is Answer.GONE:
+            return self._gone(node, transition)
         trouble = f"did not confirm '{transition.value}' within {seconds:.2f} s ({answer.value})"
         self._note(node, State.UNKNOWN, trouble)
         return False
+
+    def _gone(self, node: str, transition: Transition) -> bool:
+        """Note that the process of a node has ended, which after deactivation is what was wanted."""
+        if transition is Transition.SHUTDOWN and self._reports[node].state is not State.UNKNOWN:
+            self._note(node, State.FINALIZED)
+        else:
+            self._note(node, State.UNKNOWN, "its process has ended")
+        return True
 
     def _fault(self, node: str, what: str) -> NodeFaultError:
         self._note(node, self._reports[node].state, what)

@@ -61,11 +61,13 @@ class ServiceRemote:
         request = ChangeState.Request(transition=_TRANSITIONS[transition])
         client = self._change[node]
         future = client.call_async(request)
-        answer = self._await(future.done, timeout_s, interruptible)
-        if answer is Answer.DONE:
+        answer = self._await(lambda: future.done() or not self.is_offered(node), timeout_s, interruptible)
+        if future.done():
             response = future.result()
             return Answer.DONE if response is not None and response.success else Answer.REFUSED
         client.remove_pending_request(future)
+        if answer is Answer.DONE:
+            return Answer.GONE
         if answer is Answer.SILENT and interruptible:
             reached = self.ask_states([node], _LOST_ANSWER_S).get(node) is transition.goal
             return Answer.DONE if reached else Answer.SILENT
@@ -77,9 +79,7 @@ class ServiceRemote:
         for name in nodes:
             client = self._state[name]
             futures[name] = client, client.call_async(GetState.Request())
-        self._await(
-            lambda: all(future.done() for _, future in futures.values()), timeout_s, interruptible=True
-        )
+        self._await(lambda: all(future.done() for _, future in futures.values()), timeout_s, interruptible=True)
         states = {}
         for name, (client, future) in futures.items():
             response = future.result() if future.done() else None

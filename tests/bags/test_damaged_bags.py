@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from conftest import BUILDERS, Row, data_file, write_mcap
+from bag_making import BUILDERS, Row, data_file, write_mcap
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcap.reader import make_reader

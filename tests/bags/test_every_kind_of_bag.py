@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import BUILDERS, IMU, START_NS, Row, write_mcap, write_rosbag2
+from bag_making import BUILDERS, IMU, START_NS, Row, write_mcap, write_rosbag2
 from mcap.writer import Writer as McapWriter
 from rosbags.rosbag2 import StoragePlugin
 
@@ -200,9 +200,7 @@ def test_log_times_out_of_order_are_delivered_in_order(tmp_path: Path, rows: lis
         assert read(path) == [row[:3] for row in rows]
 
 
-def test_filter_and_start_leave_out_what_is_not_asked_for(
-    bags_of_every_kind: dict[str, Path], rows: list[Row]
-) -> None:
+def test_filter_and_start_leave_out_what_is_not_asked_for(bags_of_every_kind: dict[str, Path], rows: list[Row]) -> None:
     with open_bag(bags_of_every_kind["mcap-zstd"]) as bag:
         some = list(bag.messages(topics=["/joint_states"], start_ns=rows[60][2]))
         assert [m.log_time_ns for m in some] == [r[2] for r in rows[60:] if r[0] == "/joint_states"]
@@ -219,7 +217,9 @@ def test_rows_in_a_write_ahead_log_are_read(tmp_path: Path, rows: list[Row]) -> 
     connection.execute("PRAGMA journal_mode = WAL")
     topics = dict(connection.execute("SELECT name, id FROM topics").fetchall())
     for topic, _, time, data in rows[60:]:
-        connection.execute("INSERT INTO messages (topic_id, timestamp, data) VALUES (?, ?, ?)", (topics[topic], time, data))
+        connection.execute(
+            "INSERT INTO messages (topic_id, timestamp, data) VALUES (?, ?, ?)", (topics[topic], time, data)
+        )
     connection.commit()
     for name in ("s.db3", "s.db3-wal"):
         shutil.copy(tmp_path / "s" / name, left / name)

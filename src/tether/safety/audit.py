@@ -51,7 +51,8 @@ class Auditor:
         self._v_max = np.array([robot.limits(name).velocity for name in joint_names])
         self._a_max = np.array([settings.joints[name].acceleration_max for name in joint_names])
         self._j_max = np.array([settings.joints[name].jerk_max for name in joint_names])
-        self._still = {name: 0.0 for name in robot.joint_names if name not in joint_names}
+        self._all = np.zeros(len(robot.joint_names))
+        self._at = [robot.joint_names.index(name) for name in joint_names]
         self._q: F64 | None = None
         self._v = self._a = np.zeros(len(joint_names))
         self._low, self._high = self._lower, self._upper
@@ -109,6 +110,8 @@ class Auditor:
 
     def _over(self, what: str, found: F64, limit: F64) -> list[str]:
         bad = found > limit * (1.0 + _RELATIVE) + _ROUNDING
+        if not bad.any():
+            return []
         return [f"{what}: {self._names[i]} {found[i]:.9g}, limit {limit[i]:.9g}" for i in np.flatnonzero(bad)]
 
     def _base(self, twist: F64, step: Step) -> list[str]:
@@ -129,9 +132,9 @@ class Auditor:
     def _depths(self, q: F64) -> F64:
         limits = self._settings.workspace
         out = []
-        positions = {**self._still, **dict(zip(self._names, q.tolist(), strict=True))}
+        self._all[self._at] = q
         for link in limits.links:
-            p, _ = self._robot.transform(self._robot.root, link, positions)
+            p, _ = self._robot.transform(self._robot.root, link, self._all)
             low, high = np.array(limits.box.low_m), np.array(limits.box.high_m)
             out.append(float(np.max(np.concatenate([low - p, p - high, [0.0]]))))
             for box in limits.keep_out_boxes.values():

@@ -24,12 +24,14 @@ def refuse(check: Check, reason: str) -> Verdict:
 def most_restrictive(verdicts: Iterable[Verdict]) -> Verdict | None:
     """The verdict with the smallest scale, the first of equals; None where there is none below 1.
 
-    A scale that is not a number counts as the most restrictive of all: comparisons are written so.
+    A scale that is not a number counts as the most restrictive of all.
     """
     worst: Verdict | None = None
+    least = 1.0
     for verdict in verdicts:
-        if not verdict.scale >= (1.0 if worst is None else worst.scale):
-            worst = verdict
+        scale = verdict.scale if verdict.scale == verdict.scale else -math.inf
+        if scale < least:
+            worst, least = verdict, scale
     return worst
 
 

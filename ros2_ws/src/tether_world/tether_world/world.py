@@ -192,19 +192,19 @@ class WorldNode(StageNode):
         if self.mode is Mode.REALTIME or self._delivery is None:
             return
         stamp_ns = self._delivery.stamp_ns
-        command = self._take_command()
-        if command is not None and command.stamp_ns == stamp_ns:
-            self._deliver(self._world.step(command))
+        halves = (self._joint_command, self._cmd_vel)
+        if all(msg is not None and convert.to_ns(msg.header.stamp) == stamp_ns for msg in halves):
+            self._deliver(self._world.step(self._take_command()))
 
     def _take_command(self) -> Command | None:
-        """The newest command whose two halves carry the same stamp, once; None where there is none."""
+        """The newest command, once; None where none has come or the gate does not know the joints yet."""
         joints, twist = self._joint_command, self._cmd_vel
         if joints is None or twist is None or self._delivery is None:
             return None
         if convert.to_ns(joints.header.stamp) != convert.to_ns(twist.header.stamp):
-            return None
+            return None  # one half is still under way
         self._joint_command = self._cmd_vel = None
-        return sensors.gated_command(joints, twist, self._delivery.tick)
+        return sensors.gated_command(joints, twist, self._delivery.tick) if joints.name else None
 
     def _tick_live(self) -> None:
         if self._delivery is None:

@@ -60,7 +60,7 @@ def test_no_suitable_python_is_a_named_error_with_the_fix(tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "needed: Python 3.10, 3.11, 3.12 or 3.13" in done.stderr
     assert str(old) in done.stderr
-    assert "apt-get install python3" in done.stderr
+    assert "apt-get install -y python3" in done.stderr
 
 
 def test_python_without_venv_and_virtualenv_names_the_package(

@@ -62,9 +62,7 @@ def find_python(version: str, given: dict[str, str]) -> str:
     if pyenv and version not in given:
         found = str(pyenv[-1])
     if not found:
-        raise LockError(
-            f"no python{version} found; name one with --python {version}=/path/to/python{version}"
-        )
+        raise LockError(f"no python{version} found; name one with --python {version}=/path/to/python{version}")
     return found
 
 
@@ -144,12 +142,8 @@ def write(name: str, lines: list[str]) -> None:
 
 def main() -> int:
     """Resolve for every Python and write the locks."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument(
-        "--python", action="append", default=[], metavar="X.Y=PATH", help="interpreter to use"
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", action="append", default=[], metavar="X.Y=PATH", help="interpreter to use")
     given = dict(item.split("=", 1) for item in parser.parse_args().python)
     groups = wanted(ROOT / "pyproject.toml")
     base: Pins = {}
@@ -165,9 +159,7 @@ def main() -> int:
             system = {"sim": [*groups["sim"], "numpy<2"]}
             write(
                 "sim-system-ros",
-                merge(
-                    {version: split(python, system, {n: v for n, v in pins.items() if n != "numpy"})["sim"]}
-                ),
+                merge({version: split(python, system, {n: v for n, v in pins.items() if n != "numpy"})["sim"]}),
             )
     for name in groups:
         write(name, merge({version: locks[version][name] for version in PYTHONS}))

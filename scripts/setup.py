@@ -60,9 +60,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="make setup", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument(
-        "--dev", action="store_true", help="also install the test, lint and type-checking tools"
-    )
+    parser.add_argument("--dev", action="store_true", help="also install the test, lint and type-checking tools")
     parser.add_argument("--verbose", action="store_true", help="show the output of pip, colcon and apt")
     options = parser.parse_args()
     begin = time.monotonic()

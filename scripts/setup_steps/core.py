@@ -161,9 +161,7 @@ class Context:
 
     def stamp(self, step: str, **facts: str) -> None:
         """Record that the step is finished; the last thing a step does."""
-        write_atomic(
-            self.state / f"{step}.json", json.dumps({"key": self.keys[step], **facts}, indent=1) + "\n"
-        )
+        write_atomic(self.state / f"{step}.json", json.dumps({"key": self.keys[step], **facts}, indent=1) + "\n")
 
     def unstamp(self, step: str) -> None:
         """Forget a step before redoing it, so that an interrupt leaves it undone."""

@@ -61,9 +61,7 @@ def mend(ctx: Context) -> None:
         text=True,
     )
     if done.returncode != 0:
-        raise SetupError(
-            f"cannot look for half-installed packages:\n{done.stderr[-1500:]}\n  fix: make clean setup"
-        )
+        raise SetupError(f"cannot look for half-installed packages:\n{done.stderr[-1500:]}\n  fix: make clean setup")
     removed = json.loads(done.stdout)
     names = f": {' '.join(removed)}" if removed else ""
     say(f"an earlier install was interrupted; {len(removed)} incomplete packages are installed again{names}")
@@ -73,9 +71,7 @@ def mend(ctx: Context) -> None:
 def install_core(ctx: Context) -> None:
     """The core library and the `tether` command, from where the sources lie."""
     project = ctx.root / "pyproject.toml"
-    if ctx.stamped(
-        "tether", digest("tether-1", ctx.keys["wheels"], str(ctx.root), digest_files(ctx.root, [project]))
-    ):
+    if ctx.stamped("tether", digest("tether-1", ctx.keys["wheels"], str(ctx.root), digest_files(ctx.root, [project]))):
         return
     say("installing tether (editable)")
     pip(ctx, "tether", ["install", "--no-deps", "--no-build-isolation", "-e", str(ctx.root)])

@@ -28,9 +28,7 @@ HOOK = "_tether_env"
 GENERATED = {".msg", ".srv", ".action", ".idl", ".json", ".py", ".c", ".h", ".hpp", ".so"}
 # Folders that the machine which built the wheels had; CMake refuses include folders that do not exist.
 BUILDER_PYTHON = re.compile(r'[^";\s]*/cp3\d+-cp3\d+/include/python3\.\d+')
-BUILDER_NUMPY = re.compile(
-    r'[^";\s]*/cp3\d+-cp3\d+/lib/python3\.\d+/site-packages/numpy/(?:_core|core)/include'
-)
+BUILDER_NUMPY = re.compile(r'[^";\s]*/cp3\d+-cp3\d+/lib/python3\.\d+/site-packages/numpy/(?:_core|core)/include')
 
 
 def installed_ros(environ: dict[str, str]) -> Path | None:
@@ -40,13 +38,9 @@ def installed_ros(environ: dict[str, str]) -> Path | None:
         return None
     if asked:
         if not (Path(asked) / "setup.bash").is_file():
-            raise SetupError(
-                f"TETHER_ROS names no ROS 2: got '{asked}', expected 'wheels' or a folder with setup.bash"
-            )
+            raise SetupError(f"TETHER_ROS names no ROS 2: got '{asked}', expected 'wheels' or a folder with setup.bash")
         return Path(asked)
-    sourced = (
-        environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if environ.get("ROS_DISTRO") == DISTRO else []
-    )
+    sourced = environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if environ.get("ROS_DISTRO") == DISTRO else []
     for prefix in [*map(Path, filter(None, sourced)), Path("/opt/ros") / DISTRO]:
         if (prefix / "setup.bash").is_file() and python_of(prefix) is not None:
             return prefix
@@ -82,9 +76,7 @@ def fix_cmake_paths(ctx: Context) -> None:
     if ctx.ros_prefix is not None or ctx.stamped("cmake-paths", digest("cmake-1", ctx.keys["wheels"])):
         return
     ask = "import sysconfig, numpy; print(sysconfig.get_path('include')); print(numpy.get_include())"
-    done = subprocess.run(
-        [str(ctx.python), "-c", ask], env=ctx.child_env(), capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([str(ctx.python), "-c", ask], env=ctx.child_env(), capture_output=True, text=True, check=True)
     python_include, numpy_include = done.stdout.splitlines()
     changed = 0
     for path in sorted((ctx.venv / "share").glob("*/cmake/*.cmake")):
@@ -132,9 +124,7 @@ class RosPackage:
         return [
             p
             for p in self.folder.rglob("*")
-            if p.is_file()
-            and "__pycache__" not in p.parts
-            and not any(d.endswith(".egg-info") for d in p.parts)
+            if p.is_file() and "__pycache__" not in p.parts and not any(d.endswith(".egg-info") for d in p.parts)
         ]
 
 
@@ -160,9 +150,7 @@ def build_interfaces(ctx: Context) -> bool:
     """colcon build of the ament_cmake packages, merged into the venv; True when something was built."""
     packages = [p for p in ros_packages(ctx.root / "ros2_ws" / "src") if p.build_type == "ament_cmake"]
     sources = digest_files(ctx.root, [f for p in packages for f in p.files()])
-    if not packages or ctx.stamped(
-        "interfaces", digest("interfaces-1", sources, ctx.keys["wheels"], str(ctx.venv))
-    ):
+    if not packages or ctx.stamped("interfaces", digest("interfaces-1", sources, ctx.keys["wheels"], str(ctx.venv))):
         return False
     from setup_steps.system import need_compilers
 
@@ -200,11 +188,7 @@ def build_env(ctx: Context) -> dict[str, str]:
     prefixes = [str(ctx.venv)]
     if ctx.ros_prefix is not None:
         for name, value in sourced_environment(ctx.ros_prefix).items():
-            env[name] = (
-                os.pathsep.join([*value, *filter(None, [env.get(name)])])
-                if isinstance(value, list)
-                else value
-            )
+            env[name] = os.pathsep.join([*value, *filter(None, [env.get(name)])]) if isinstance(value, list) else value
         prefixes.append(str(ctx.ros_prefix))
         env["PATH"] = f"{ctx.venv / 'bin'}:{env['PATH']}"
     env["AMENT_PREFIX_PATH"] = env["CMAKE_PREFIX_PATH"] = os.pathsep.join(prefixes)
@@ -233,12 +217,8 @@ def link_nodes(ctx: Context) -> None:
     packages = [p for p in ros_packages(ctx.root / "ros2_ws" / "src") if p.build_type == "ament_python"]
     names = [str(f.relative_to(ctx.root)) for p in packages for f in p.files()]
     heads = [f for p in packages for f in p.files() if f.name in ("setup.py", "setup.cfg", "package.xml")]
-    outside = [
-        f"{d}/{f.name}" for d in ("launch", "config", "urdf") for f in sorted((ctx.root / d).glob("**/*"))
-    ]
-    key = digest(
-        "nodes-1", digest_files(ctx.root, heads), *sorted(names), *outside, str(ctx.venv), ctx.keys["wheels"]
-    )
+    outside = [f"{d}/{f.name}" for d in ("launch", "config", "urdf") for f in sorted((ctx.root / d).glob("**/*"))]
+    key = digest("nodes-1", digest_files(ctx.root, heads), *sorted(names), *outside, str(ctx.venv), ctx.keys["wheels"])
     if ctx.stamped("nodes", key):
         return
     ctx.unstamp("nodes")
@@ -302,9 +282,7 @@ def write_executables(ctx: Context, package: RosPackage, scripts: list[str]) -> 
     for script in scripts:
         match = re.fullmatch(r"\s*([\w.-]+)\s*=\s*([\w.]+)\s*:\s*(\w+)\s*", script)
         if match is None:
-            raise SetupError(
-                f"{package.folder}/setup.py: console script '{script}' is not 'name = module:function'"
-            )
+            raise SetupError(f"{package.folder}/setup.py: console script '{script}' is not 'name = module:function'")
         name, module, function = match.groups()
         target = ctx.venv / "lib" / package.name / name
         text = f"#!{ctx.python}\nimport sys\n\nfrom {module} import {function}\n\nsys.exit({function}())\n"

@@ -87,9 +87,7 @@ def usable(ctx: Context) -> bool:
         return False
     # The scripts of a moved venv still name the old place.
     pip = ctx.venv / "bin" / "pip"
-    return (
-        not pip.exists() or str(ctx.venv) in pip.read_text(encoding="utf-8", errors="replace").splitlines()[0]
-    )
+    return not pip.exists() or str(ctx.venv) in pip.read_text(encoding="utf-8", errors="replace").splitlines()[0]
 
 
 def create(ctx: Context) -> None:

@@ -78,9 +78,7 @@ def test_doctor_runs_where_nothing_of_ros_can_be_imported(tmp_path: Path) -> Non
         "args = parser.parse_args(['doctor', '--only', 'hardware', '--only', 'devices'])\n"
         "sys.exit(args.run(args))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert done.returncode in (0, 1), done.stderr
     assert "memory" in done.stdout
 

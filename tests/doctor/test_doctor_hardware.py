@@ -15,9 +15,7 @@ GIB = 2**30
     ("available_kib", "status"),
     [(4_000_000, Status.OK), (1_000_000, Status.WARN), (200_000, Status.FAIL)],
 )
-def test_memory_is_judged_by_what_is_available_not_by_what_is_free(
-    make_machine, available_kib, status
-) -> None:
+def test_memory_is_judged_by_what_is_available_not_by_what_is_free(make_machine, available_kib, status) -> None:
     text = f"MemTotal: 8000000 kB\nMemFree: 100 kB\nMemAvailable: {available_kib} kB\n"
     (finding,) = hardware.memory(make_machine({"proc/meminfo": text}))
     assert finding.status is status
@@ -35,9 +33,7 @@ def test_full_disk_fails_before_the_recording_does(make_machine, free_gib, statu
     assert finding.status is status
 
 
-@pytest.mark.parametrize(
-    ("milli", "status"), [("51000", Status.OK), ("77500", Status.WARN), ("86000", Status.FAIL)]
-)
+@pytest.mark.parametrize(("milli", "status"), [("51000", Status.OK), ("77500", Status.WARN), ("86000", Status.FAIL)])
 def test_hottest_zone_counts(make_machine, milli, status) -> None:
     zone = "sys/class/thermal/thermal_zone"
     files = {

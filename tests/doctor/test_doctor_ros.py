@@ -11,9 +11,7 @@ from tether.doctor import ros
 from tether.doctor.finding import Status
 
 
-def test_another_distribution_sourced_in_the_shell_fails(
-    make_machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_distribution_sourced_in_the_shell_fails(make_machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ros, "find_spec", lambda name: object())
     (finding,) = ros.distribution(make_machine(environ={"ROS_DISTRO": "humble"}))
     assert finding.status is Status.FAIL
@@ -27,9 +25,7 @@ def test_no_ros_is_a_finding_not_a_crash(make_machine, monkeypatch: pytest.Monke
     assert "make setup" in finding.fix
 
 
-def test_two_copies_of_rclpy_are_both_named(
-    make_machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_two_copies_of_rclpy_are_both_named(make_machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     for name in ("one", "two"):
         (tmp_path / name / "rclpy").mkdir(parents=True)
         (tmp_path / name / "rclpy/__init__.py").touch()

@@ -46,7 +46,7 @@ def test_installed_wheel_serves_the_same_files(tmp_path: Path) -> None:
     skip = shutil.ignore_patterns("__pycache__", "*.egg-info")
     for folder in ("src", "config", "urdf", "launch", "ros2_ws/src/tether_msgs"):
         shutil.copytree(ROOT / folder, source / folder, ignore=skip)
-    for file in ("pyproject.toml", "setup.py"):
+    for file in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(ROOT / file, source)
     command = [
         sys.executable,

@@ -63,14 +63,10 @@ def test_no_suitable_python_is_a_named_error_with_the_fix(tmp_path: Path) -> Non
     assert "apt-get install -y python3" in done.stderr
 
 
-def test_python_without_venv_and_virtualenv_names_the_package(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_python_without_venv_and_virtualenv_names_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(system, "has_module", lambda name: False)
     monkeypatch.setattr(system, "privilege", lambda: None)
-    with pytest.raises(
-        SetupError, match=r"(?s)cannot make a virtual environment.*apt-get install -y python3-venv"
-    ):
+    with pytest.raises(SetupError, match=r"(?s)cannot make a virtual environment.*apt-get install -y python3-venv"):
         system.create(Context(tmp_path, tmp_path / ".venv"))
 
 
@@ -81,13 +77,9 @@ def test_missing_compiler_names_the_package(tmp_path: Path, monkeypatch: pytest.
         system.need_compilers(Context(tmp_path, tmp_path / ".venv"))
 
 
-def test_unprivileged_user_gets_the_command_and_nothing_is_run(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_unprivileged_user_gets_the_command_and_nothing_is_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(system.os, "geteuid", lambda: 1000)
-    monkeypatch.setattr(
-        system.shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None
-    )
+    monkeypatch.setattr(system.shutil, "which", lambda name: "/usr/bin/apt-get" if name == "apt-get" else None)
     assert not system.apt_install(Context(tmp_path, tmp_path / ".venv"), "gl", system.GL_PACKAGES)
     assert system.apt_command(system.GL_PACKAGES).endswith("libegl1 libgl1 libgl1-mesa-dri libosmesa6")
 

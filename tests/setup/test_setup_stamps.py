@@ -122,9 +122,7 @@ def start_holder(code: str, path: Path) -> subprocess.Popen[str]:
     """A process that holds the lock and has said so."""
     scripts = Path(__file__).resolve().parents[2] / "scripts"
     env = {**os.environ, "PYTHONPATH": str(scripts)}
-    child = subprocess.Popen(
-        [sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True, env=env
-    )
+    child = subprocess.Popen([sys.executable, "-c", code, str(path)], stdout=subprocess.PIPE, text=True, env=env)
     assert child.stdout is not None
     assert child.stdout.readline().strip() == "held"
     return child

@@ -23,9 +23,7 @@ def cameras(machine: Machine, access: Access = os.access) -> list[Finding]:
     nodes = [p for p in machine.glob("dev/video*") if p.name.removeprefix("video").isdigit()]
     named = {p: machine.read(f"sys/class/video4linux/{p.name}/name") or p.name for p in nodes}
     # Codecs and image processors of the SoC are video devices too.
-    real = {
-        p: n for p, n in named.items() if not any(w in n.lower() for w in ("codec", "isp", "hevc", "rpivid"))
-    }
+    real = {p: n for p, n in named.items() if not any(w in n.lower() for w in ("codec", "isp", "hevc", "rpivid"))}
     if not real:
         fix = "check the ribbon cable and camera_auto_detect=1 in /boot/firmware/config.txt"
         return absent(machine, "camera", "no video device", expected, fix)
@@ -35,9 +33,7 @@ def cameras(machine: Machine, access: Access = os.access) -> list[Finding]:
 def i2c(machine: Machine, access: Access = os.access) -> list[Finding]:
     """I2C buses, where the IMU hangs."""
     expected = "an I2C bus that this user can open"
-    buses = {
-        p: machine.read(f"sys/class/i2c-adapter/{p.name}/name") or p.name for p in machine.glob("dev/i2c-*")
-    }
+    buses = {p: machine.read(f"sys/class/i2c-adapter/{p.name}/name") or p.name for p in machine.glob("dev/i2c-*")}
     if not buses:
         fix = "dtparam=i2c_arm=on in /boot/firmware/config.txt, `sudo modprobe i2c-dev`, then restart"
         return absent(machine, "i2c", "no /dev/i2c-*", expected, fix)

@@ -38,9 +38,7 @@ def memory(machine: Machine) -> list[Finding]:
     if available >= MEMORY_WARN_GIB:
         return [ok("memory", found, expected)]
     status = Status.FAIL if available < MEMORY_FAIL_GIB else Status.WARN
-    return [
-        Finding("memory", status, found, expected, "end other programs; `ps -eo rss,args --sort=-rss | head`")
-    ]
+    return [Finding("memory", status, found, expected, "end other programs; `ps -eo rss,args --sort=-rss | head`")]
 
 
 def disk(machine: Machine, usage: Callable[[str], tuple[int, int, int]] = shutil.disk_usage) -> list[Finding]:
@@ -51,11 +49,7 @@ def disk(machine: Machine, usage: Callable[[str], tuple[int, int, int]] = shutil
     if free >= DISK_WARN_GIB:
         return [ok("disk", found, expected)]
     status = Status.FAIL if free < DISK_FAIL_GIB else Status.WARN
-    return [
-        Finding(
-            "disk", status, found, expected, "remove old recordings under runs/, or record to another disk"
-        )
-    ]
+    return [Finding("disk", status, found, expected, "remove old recordings under runs/, or record to another disk")]
 
 
 def temperature(machine: Machine) -> list[Finding]:
@@ -162,9 +156,7 @@ def steady_clock(machine: Machine, now_ns: Callable[[], int] = time.monotonic_ns
     expected = f"never backwards, from {', '.join(STEADY_SOURCES)}"
     samples = [now_ns() for _ in range(2000)]
     steps = [b - a for a, b in pairwise(samples)]
-    source = (
-        machine.read("sys/devices/system/clocksource/clocksource0/current_clocksource") or "unknown source"
-    )
+    source = machine.read("sys/devices/system/clocksource/clocksource0/current_clocksource") or "unknown source"
     if min(steps) < 0:
         fix = f"boot with another clock source than {source} (kernel option clocksource=)"
         return [Finding("steady clock", Status.FAIL, f"went back by {-min(steps)} ns", expected, fix)]

@@ -43,9 +43,7 @@ def distribution(machine: Machine) -> list[Finding]:
 
 def copies_of_rclpy(path: Sequence[str]) -> list[str]:
     """Folders of a Python path that hold an rclpy."""
-    return list(
-        dict.fromkeys(str(Path(p).resolve()) for p in path if p and (Path(p) / "rclpy/__init__.py").is_file())
-    )
+    return list(dict.fromkeys(str(Path(p).resolve()) for p in path if p and (Path(p) / "rclpy/__init__.py").is_file()))
 
 
 def index(machine: Machine) -> list[Finding]:
@@ -55,9 +53,7 @@ def index(machine: Machine) -> list[Finding]:
     gone = [p for p in prefixes if not Path(p).is_dir()]
     marker = "share/ament_index/resource_index/packages"
     missing = [
-        n
-        for n in ("tether_msgs", "tether_bringup")
-        if not any((Path(p) / marker / n).exists() for p in prefixes)
+        n for n in ("tether_msgs", "tether_bringup") if not any((Path(p) / marker / n).exists() for p in prefixes)
     ]
     if missing:
         found = f"no {' and no '.join(missing)} in {os.pathsep.join(prefixes) or 'an empty path'}"
@@ -91,9 +87,7 @@ def discovery(machine: Machine) -> list[Finding]:
         return [Finding("discovery", Status.FAIL, "OFF: no node finds another", expected, fix)]
     if old:
         fix = "unset ROS_LOCALHOST_ONLY; Jazzy uses ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST"
-        return [
-            Finding("discovery", Status.WARN, f"ROS_LOCALHOST_ONLY={old}, which overrides it", expected, fix)
-        ]
+        return [Finding("discovery", Status.WARN, f"ROS_LOCALHOST_ONLY={old}, which overrides it", expected, fix)]
     return [ok("discovery", value or "SUBNET (default)", expected)]
 
 
@@ -120,9 +114,7 @@ def transports(machine: Machine) -> list[Finding]:
         file = machine.environ.get(variable)
         if file and not Path(file).is_file():
             fix = f"unset {variable}, or write the file"
-            out.append(
-                Finding("dds profile", Status.FAIL, f"{variable}={file} does not exist", "a file", fix)
-            )
+            out.append(Finding("dds profile", Status.FAIL, f"{variable}={file} does not exist", "a file", fix))
     limit = machine.read_int("proc/sys/net/core/rmem_max")
     expected = f"at least {RECEIVE_BUFFER_MIN // MIB} MiB for images between machines"
     if limit is None:

@@ -128,11 +128,7 @@ def messages(machine: Machine, source: Callable[[], Path] | None = None) -> list
     try:
         folder = source() if source is not None else resource_path("msg")
     except InvalidInputError as error:
-        return [
-            Finding(
-                "messages", Status.FAIL, str(error).splitlines()[-1].strip(), expected, "reinstall Tether"
-            )
-        ]
+        return [Finding("messages", Status.FAIL, str(error).splitlines()[-1].strip(), expected, "reinstall Tether")]
     prefixes = [
         machine.prefix,
         *map(Path, filter(None, machine.environ.get("AMENT_PREFIX_PATH", "").split(":"))),

@@ -1,0 +1,175 @@
+"""Records a run: every topic of `tether.topics.RECORDED`, as serialised bytes, into a rosbag2 MCAP bag.
+
+Log time is the time of receipt: the system's in real time, the world's (/clock) in lockstep. A subscription asks for
+what our own publishers offer; where a foreign publisher offers less, it is made anew with that.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rclpy.event_handler import SubscriptionEventCallbacks
+from rclpy.lifecycle import TransitionCallbackReturn
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.subscription import Subscription
+from tether_ros import qos
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+from tether import __version__, topics
+from tether.bags.writer import BagWriter
+from tether.codec import convert, decode, sensors
+from tether.lockstep import Needs, TickInputs
+from tether.topics import Kind, Topic
+from tether_bringup.bag_qos import bag_profiles
+
+LOOK_S = 0.5
+"""How often publishers' offers, drops and the state of the recording are looked at."""
+DEPTH, PICTURE_DEPTH = 2000, 60
+
+
+class RecorderNode(StageNode):
+    """See the module."""
+
+    needs = Needs()
+
+    def __init__(self) -> None:
+        super().__init__("recorder")
+        self._bag = self.param("bag", "runs/latest/bag", "folder to record into; if it is taken, NAME-2, NAME-3, …")
+        self._writer: BagWriter | None = None
+        self._subscriptions_by_topic: dict[str, Subscription[Any]] = {}
+        self._loosened: dict[str, QoSProfile] = {}
+        self._to_renew: set[str] = set()
+        self._world_ns = 0
+        self._dropped_said = 0
+        self._failure: str | None = None
+        self._failure_said = False
+
+    def build(self) -> None:
+        """Make the bag and subscribe; recording begins here, so that nothing latched is missed."""
+        path = free_folder(Path(self._bag))
+        about = {"recorder": f"tether {__version__}", "mode": self.mode.value}
+        self._writer = BagWriter(path, custom_data=about, on_failure=self._on_failure)
+        self._undo.append(self._close)
+        for topic in topics.RECORDED:
+            self._writer.add_topic(topic.name, topic.type, bag_profiles([qos.publisher_qos(topic)]))
+            self._subscribe(topic, asked_for(topic))
+        timer = self.create_timer(LOOK_S, self._look, clock=self.steady)
+        self._undo.append(lambda: self.destroy_timer(timer))
+        self.get_logger().info(f"recording into {path}")
+
+    def on_episode(self, start: Any) -> None:
+        """Nothing is remembered between episodes."""
+
+    def on_tick(self, inputs: TickInputs) -> None:
+        """Never called: the recorder needs nothing."""
+
+    def on_deactivate(self, state: Any) -> TransitionCallbackReturn:
+        """The bag is finished here: the recorder goes down last, and what follows is not part of the run."""
+        result = super().on_deactivate(state)
+        self._close()
+        return result
+
+    def _subscribe(self, topic: Topic, profile: QoSProfile) -> None:
+        known = self._subscriptions_by_topic.pop(topic.name, None)
+        if known is not None:
+            self.destroy_subscription(known)
+        subscription = self.create_subscription(
+            qos.message_class(topic),
+            topic.name,
+            self._taker(topic),
+            profile,
+            raw=True,
+            event_callbacks=SubscriptionEventCallbacks(incompatible_qos=lambda info: self._to_renew.add(topic.name)),
+        )
+        self._subscriptions_by_topic[topic.name] = subscription
+        if known is None:
+            self._undo.append(lambda: self._unsubscribe(topic.name))
+
+    def _unsubscribe(self, name: str) -> None:
+        subscription = self._subscriptions_by_topic.pop(name, None)
+        if subscription is not None:
+            self.destroy_subscription(subscription)
+
+    def _taker(self, topic: Topic) -> Callable[[bytes], None]:
+        is_clock = topic is topics.CLOCK
+
+        def take(raw: bytes) -> None:
+            if is_clock and self.mode is Mode.LOCKSTEP:
+                self._world_ns = convert.to_ns(decode(raw, topic.type).clock)
+            if self._writer is not None:
+                self._writer.write(topic.name, bytes(raw), self._receive_ns())
+
+        return take
+
+    def _receive_ns(self) -> int:
+        return self._world_ns if self.mode is Mode.LOCKSTEP else time.time_ns()
+
+    def _look(self) -> None:
+        """Fit subscriptions and recorded profiles to what publishers offer; say what went wrong."""
+        writer = self._writer
+        if writer is None:
+            return
+        for topic in topics.RECORDED:
+            offered = [info.qos_profile for info in self.get_publishers_info_by_topic(topic.name)]
+            if offered:
+                writer.add_topic(topic.name, topic.type, bag_profiles(offered))
+            if topic.name in self._to_renew and offered:
+                self._to_renew.discard(topic.name)
+                self._subscribe(topic, loosest(offered, asked_for(topic)))
+                self.event(sensors.Severity.WARN, "recorder_qos", f"{topic.name}: taken as its publisher offers it")
+        if self._failure is not None and not self._failure_said:
+            self._failure_said = True
+            self.event(sensors.Severity.ERROR, "recording_stopped", self._failure)
+        dropped = writer.dropped
+        if sum(dropped.values()) > self._dropped_said and not self._failure_said:
+            self._dropped_said = sum(dropped.values())
+            text = ", ".join(f"{name}: {count}" for name, count in sorted(dropped.items()))
+            self.event(
+                sensors.Severity.WARN, "recording_dropped", f"the disk does not keep up; dropped {text}", dropped
+            )
+
+    def _on_failure(self, reason: str) -> None:
+        self._failure = reason  # said by the timer: this runs in the writing thread
+
+    def _close(self) -> None:
+        writer, self._writer = self._writer, None
+        if writer is None:
+            return
+        summary = writer.close()
+        kept, lost = sum(summary.messages.values()), sum(summary.dropped.values())
+        self.get_logger().info(f"recorded {kept} messages into {summary.path}, dropped {lost}")
+
+
+def asked_for(topic: Topic) -> QoSProfile:
+    """Reliable, and with room for seconds of messages that come while this process does not get the processor."""
+    profile = qos.subscriber_qos(topic, must_not_lose=True)
+    profile.depth = PICTURE_DEPTH if topic.kind is Kind.PICTURE else DEPTH
+    return profile
+
+
+def free_folder(path: Path) -> Path:
+    """`path`, or where that holds something already, the first of path-2, path-3, … that does not."""
+    candidate, number = path, 1
+    while candidate.exists() and (not candidate.is_dir() or any(candidate.iterdir())):
+        number += 1
+        candidate = path.with_name(f"{path.name}-{number}")
+    return candidate
+
+
+def loosest(offered: list[QoSProfile], asked: QoSProfile) -> QoSProfile:
+    """What is asked, given up only where some publisher does not offer it."""
+    if any(profile.reliability != ReliabilityPolicy.RELIABLE for profile in offered):
+        asked.reliability = ReliabilityPolicy.BEST_EFFORT
+    if any(profile.durability != DurabilityPolicy.TRANSIENT_LOCAL for profile in offered):
+        asked.durability = DurabilityPolicy.VOLATILE
+    return asked
+
+
+def main() -> None:
+    """Entry point."""
+    sys.exit(run([RecorderNode]))

@@ -93,6 +93,10 @@ class CameraSensor:
         self._delay = DelayDraw(self._profile.delay, generator(seed, Draw.CAMERA_DELAY))
         self._rng = generator(seed, Draw.CAMERA_NOISE)
 
+    def skip(self, lost_ns: int) -> None:
+        """Time went on by `lost_ns` without pictures."""
+        self._start_ns += lost_ns
+
     def acquire(self, data: mujoco.MjData, now_ns: int, queue: DelayQueue) -> None:
         """Take the picture that is due at `now_ns`, if one is: the first tick at or after sequence / rate."""
         due_ns = self._start_ns + round(self._sequence * 1e9 / self._profile.rate_hz)

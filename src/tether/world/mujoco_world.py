@@ -44,6 +44,7 @@ from tether.world.truth import TruthHistory
 from tether.world.watchdog import CommandWatchdog
 
 _GRAVITY = 9.81
+_WHEEL_ANGLES = (math.pi / 3, math.pi, -math.pi / 3)
 _LOST_M = 0.60
 """A cube farther than this from the base's centre cannot be reached without driving."""
 
@@ -100,7 +101,14 @@ class MujocoWorld:
         actuated = self.model.actuator_trnid[self.index.joint_ctrl, 0]
         self._low = self.model.jnt_range[actuated, 0].copy()
         self._high = self.model.jnt_range[actuated, 1].copy()
-        self._servos = ServoBank(_velocity_limits(urdf))
+        self._limits = list(zip(self._low.tolist(), self._high.tolist(), strict=True))
+        # Controls of each physics step of a tick, one row a step, and views of them made once.
+        self._rows = np.zeros((SUBSTEPS_PER_TICK, self.model.nu))
+        self._row_list = list(self._rows)
+        self._base_rows = self._rows[:, self.index.base_ctrl]
+        self._wheel_rows = self._rows[:, self.index.wheel_ctrl]
+        self._ctrl, self._qpos = self.data.ctrl, self.data.qpos
+        self._servos = ServoBank(_velocity_limits(urdf), self._rows[:, self.index.joint_ctrl])
         self._drive = Drive()
         self._clock = WorldClock()
         self._watchdog = CommandWatchdog(round(profile.actuation.watchdog_s * 1e9), clock or self._clock)
@@ -112,7 +120,6 @@ class MujocoWorld:
             from tether.world.camera import CameraSensor  # needs GL, which a world without pictures must not
 
             self._camera = CameraSensor(self.model, self.index, profile.camera)
-        self._rows = np.zeros((SUBSTEPS_PER_TICK, self.model.nu))
         self._carrier_rows = np.zeros((0, 6))
         self._episode = -1
         self._tick = 0
@@ -146,14 +153,14 @@ class MujocoWorld:
         """Apply `command` over one tick. A malformed or non-finite command is refused and nothing moves."""
         executed = self._accept(command)
         self._plan_tick()
-        ctrl, rows, model, data = self.data.ctrl, self._rows, self.model, self.data
+        ctrl, model, data, sensors = self._ctrl, self.model, self.data, self._sensors
         end_ns = self._now_ns()
-        for substep in range(SUBSTEPS_PER_TICK):
-            ctrl[:] = rows[substep]
+        for substep, row in enumerate(self._row_list):
+            ctrl[:] = row
             mujoco.mj_step(model, data)
             end_ns += SUBSTEP_NS
             if substep & 1:
-                self._sensors.read_imu(end_ns)
+                sensors.read_imu(end_ns)
         self._tick += 1
         self._clock.ns += TICK_NS
         return self._deliver(executed, self._judged())
@@ -165,6 +172,12 @@ class MujocoWorld:
             self._camera = None
 
     # -- Beside the protocol -------------------------------------------------------------------------------------
+
+    def skip(self, lost_ns: int) -> None:
+        """Real time went on by `lost_ns` without the world: stamps from now on are that much later."""
+        self._start_ns += lost_ns
+        if self._camera is not None:
+            self._camera.skip(lost_ns)
 
     def truth(self, age_ns: int = 0) -> TruthSample:
         """The true state of `age_ns` ago; refused where the world was made without the truth channel."""
@@ -205,6 +218,8 @@ class MujocoWorld:
         )
         self._drive.reset()
         self._watchdog.reset()
+        self._rows[:] = 0.0
+        self._base_at_rest()
         self._stopped = False
         zero = np.zeros(len(COMMAND_JOINTS))
         self._applied = Command(0, 0, -1, Source.FALLBACK, COMMAND_JOINTS, self._start.copy(), zero, np.zeros(3))
@@ -231,16 +246,19 @@ class MujocoWorld:
         if command.joint_names != COMMAND_JOINTS or len(position) != len(COMMAND_JOINTS) or len(twist) != 3:
             fault = Fault("joint_names", f"{command.joint_names}", f"{COMMAND_JOINTS}")
             raise InvalidInputError("command", [fault], "send every joint by name, none missing, none more")
-        if not math.isfinite(position.sum() + twist.sum()):
-            faults = [
-                Fault(f"position[{name}]", repr(float(value)), "a finite number")
-                for name, value in zip(COMMAND_JOINTS, position, strict=True)
-                if not math.isfinite(value)
-            ]
-            faults += [Fault("base_twist", repr(twist.tolist()), "finite numbers")] if not faults else []
-            raise InvalidInputError("command", faults)
-        if (position >= self._low).all() and (position <= self._high).all():
+        values, rates = position.tolist(), twist.tolist()
+        vx, vy, wz = rates
+        within = all([low <= value <= high for value, (low, high) in zip(values, self._limits, strict=True)])
+        if within and math.isfinite(vx + vy + wz):
             return command
+        faults = [
+            Fault(f"position[{name}]", repr(value), "a finite number")
+            for name, value in zip(COMMAND_JOINTS, values, strict=True)
+            if not math.isfinite(value)
+        ]
+        faults += [] if math.isfinite(vx + vy + wz) else [Fault("base_twist", repr(rates), "finite numbers")]
+        if faults:
+            raise InvalidInputError("command", faults)
         return replace(command, position=np.clip(position, self._low, self._high))
 
     def _controlled_stop(self) -> None:
@@ -253,32 +271,32 @@ class MujocoWorld:
 
     def _plan_tick(self) -> None:
         """Fill the controls of each physics step of the coming tick."""
-        index, rows = self.index, self._rows
-        rows[:, index.joint_ctrl] = self._servos.advance(self._applied.position)
+        self._servos.advance(self._applied.position)
         before = self._drive.pose
         self._drive.advance(self._applied.base_twist)
-        base = rows[:, index.base_ctrl]
-        if self._carrier is None:
-            base[:] = 0.0
-            base[:, 2] = _GRAVITY * index.base_m_over_kp[2]
-        else:
+        driven = self._drive.moving or before != (0.0, 0.0, 0.0)
+        if self._carrier is not None:
             if self._carrier_next >= len(self._carrier_rows):
                 self._extend_carrier()
-            base[:] = self._carrier_rows[self._carrier_next : self._carrier_next + SUBSTEPS_PER_TICK]
+            self._base_rows[:] = self._carrier_rows[self._carrier_next : self._carrier_next + SUBSTEPS_PER_TICK]
             self._carrier_next += SUBSTEPS_PER_TICK
-        if self._drive.moving or before != (0.0, 0.0, 0.0):
-            self._add_drive(base, before)
+        elif driven:
+            self._base_at_rest()
+        if driven:
+            self._add_drive(before)
 
-    def _add_drive(self, base: F64, before: tuple[float, float, float]) -> None:
-        index, drive = self.index, self._drive
+    def _base_at_rest(self) -> None:
+        self._base_rows[:] = 0.0
+        self._base_rows[:, 2] = _GRAVITY * self.index.base_m_over_kp[2]
+
+    def _add_drive(self, before: tuple[float, float, float]) -> None:
+        drive = self._drive
         share = np.arange(SUBSTEPS_PER_TICK)[:, None] / SUBSTEPS_PER_TICK
         start, end = np.array(before), np.array(drive.pose)
         rate = (end - start) / (TICK_NS * 1e-9)
-        base[:, [0, 1, 3]] += start + share * (end - start) + index.base_kv_over_kp * rate
+        self._base_rows[:, [0, 1, 3]] += start + share * (end - start) + self.index.base_kv_over_kp * rate
         vx, vy, wz = drive.twist
-        angles = (math.pi / 3, math.pi, -math.pi / 3)
-        wheels = [(vy * math.cos(a) - vx * math.sin(a) + 0.125 * wz) / 0.05 for a in angles]
-        self._rows[:, index.wheel_ctrl] = wheels
+        self._wheel_rows[:] = [(vy * math.cos(a) - vx * math.sin(a) + 0.125 * wz) / 0.05 for a in _WHEEL_ANGLES]
 
     def _extend_carrier(self) -> tuple[F64, F64]:
         """Controls for the carrier's next block; returns position and velocity at its start."""
@@ -294,10 +312,11 @@ class MujocoWorld:
     def _judged(self) -> EpisodeResult | None:
         if self._judge is None:
             return None
-        qpos, at = self.data.qpos, self.index.cube_qpos
-        dx, dy = qpos[at] - qpos[0], qpos[at + 1] - qpos[1]
+        at = self.index.cube_qpos
+        x, y, z = self._qpos[at : at + 3].tolist()
+        base_x, base_y = self._qpos[:2].tolist()
         share = self._applied.position[-1] / self._high[-1]
-        result = self._judge.tick(qpos[at + 2], dx * dx + dy * dy, share)
+        result = self._judge.tick(z, (x - base_x) ** 2 + (y - base_y) ** 2, share)
         if result is not None:
             self._judge = None
         return result

@@ -213,6 +213,7 @@ class WorldNode(StageNode):
         if due > MAX_CATCH_UP:
             slip_ns = (due - 1) * TICK_NS
             self._anchor_ns += slip_ns
+            self._world.skip(slip_ns)
             self.event(sensors.Severity.WARN, "realtime_slip", f"the world lost {slip_ns / 1e9:.2f} s of real time")
             due = 1
         for _ in range(due):

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from tether.launch import LaunchFileError, LaunchPlan, read
 from tether.launch.model import ParameterValue
@@ -119,3 +121,25 @@ def test_every_argument_is_described(prefix, name: str):
     given = {"bag": "x"} if name.startswith("replay") else {}
     plan = plan_of(prefix, name, **given)
     assert all(argument.description for argument in plan.arguments)
+
+
+SNIPPETS = ["$(", ")", '"', "'", "<", "/>", " ", "&", "\\", "$(var x)", '<arg name="a"/>', "[", "{", "&#65;", "<!-- "]
+MUTATION = st.tuples(st.floats(0.0, 1.0), st.integers(0, 20), st.sampled_from(["", *SNIPPETS]))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sampled_from(["sim.launch.xml", "robot.launch.xml"]), st.lists(MUTATION, min_size=1, max_size=4))
+def test_damaged_launch_file_is_read_or_refused_with_its_place(prefix, name: str, mutations):
+    prefix.add_graph()
+    text = (FOLDER / name).read_text(encoding="utf-8")
+    for place, removed, inserted in mutations:
+        position = round(place * len(text))
+        text = text[:position] + inserted + text[position + removed :]
+    damaged = prefix.root / "damaged.launch.xml"
+    damaged.write_text(text, encoding="utf-8")
+    (prefix.root / "graph.launch.xml").write_bytes((FOLDER / "graph.launch.xml").read_bytes())
+    try:
+        read(damaged, {}, {**prefix.env, "AMENT_PREFIX_PATH": str(prefix.root)})
+    except LaunchFileError as error:
+        assert error.faults
+        assert all(str(prefix.root) in fault.file for fault in error.faults)

@@ -249,6 +249,7 @@ def test_names_that_steer_launch_itself_are_refused(prefix):
         ("<launch>\n  words\n</launch>", "text 'words' between tags"),
         ("<robot/>", ":1: the root tag is <robot>, expected <launch>"),
         ("", "not well-formed XML: no element found"),
+        ('<?xml version="1.0" encoding="big5"?><launch/>', ":1: encoding 'big5' is refused"),
     ],
 )
 def test_file_that_is_no_launch_file_is_refused(tmp_path: Path, text, part):

@@ -28,7 +28,8 @@ class _TreeBuilder:
         self.root: Element | None = None
         self._file = file
         self._stack: list[Element] = []
-        self._parser = expat.ParserCreate()
+        self._parser = expat.ParserCreate("utf-8")
+        self._parser.XmlDeclHandler = self._declaration
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._text
@@ -61,6 +62,10 @@ class _TreeBuilder:
     def _text(self, text: str) -> None:
         if text.strip():
             raise self._fault(f"text {text.strip()!r} between tags; launch files hold tags and attributes only")
+
+    def _declaration(self, version: str, encoding: str | None, standalone: int) -> None:
+        if encoding is not None and encoding.lower() != "utf-8":
+            raise self._fault(f"encoding '{encoding}' is refused; launch files are UTF-8")
 
     def _doctype(self, name: str, *_: object) -> None:
         raise self._fault("a DOCTYPE is refused: launch files need no document type and no entities")

@@ -32,8 +32,8 @@ def add_parser(subparsers: Any) -> None:
     for name, (module, doc) in BENCHMARKS.items():
         one = names.add_parser(name, help=doc, description=doc)
         one.add_argument("--json", type=Path, metavar="OUT", help="write the result for machines")
-        importlib.import_module(module).add_arguments(one)
         one.set_defaults(run=run, module=module)
+        importlib.import_module(module).add_arguments(one)
 
 
 def run(arguments: argparse.Namespace) -> int:

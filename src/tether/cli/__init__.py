@@ -23,16 +23,19 @@ Tether takes a policy from simulation to a small robot and keeps the two tied to
   tether doctor                             what is wrong with this machine, and the fix
 """
 
-_COMMANDS = (
-    "tether.cli.sim",
-    "tether.eval.cli",
-    "tether.launch.cli",
-    "tether.bags.cli",
-    "tether.bench.cli",
-    "tether.robot.cli",
-    "tether.doctor.cli",
-)
-"""Modules with `add_parser(subparsers)`, which sets `run` to a function of the parsed arguments."""
+_COMMANDS = {
+    "sim": ("tether.cli.sim", "run episodes in the simulated world through the whole ROS 2 graph"),
+    "eval": ("tether.eval.cli", "success of a policy on a task under a profile"),
+    "launch": ("tether.launch.cli", "run a launch file, with or without a ROS 2 installation"),
+    "replay": ("tether.bags.cli", "feed a recording to the graph, or check its decisions"),
+    "bench": ("tether.bench.cli", "measure, side by side with a reference"),
+    "urdf": ("tether.robot.cli", "robot descriptions: every fault at once"),
+    "doctor": ("tether.doctor.cli", "what is wrong with this machine, and the fix"),
+}
+"""Command → module with `add_parser(subparsers)`, which sets `run` to a function of the parsed arguments; and its help.
+
+Only the module of the command that is run is imported.
+"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,9 +46,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"tether {__version__}")
     parser.add_argument("-v", "--verbose", action="store_true", help="log what is going on")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in _COMMANDS:
-        importlib.import_module(name).add_parser(subparsers)
-    arguments = parser.parse_args(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    for name, (module, doc) in _COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(module).add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=doc)
+    arguments = parser.parse_args(words)
     level = logging.INFO if arguments.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
     try:

@@ -272,3 +272,16 @@ def test_every_check_is_a_function_that_passes_inside_and_says_why_outside(rig: 
         verdict = check(*bad)
         assert 0.0 <= verdict.scale < 1.0, check
         assert verdict.reason, check
+
+
+def test_stop_comes_to_standstill_even_where_the_joints_lie_in_forbidden_space(rig: Any) -> None:
+    rig.active()
+    rig.run(200, [0.0, -1.75, 2.3, 1.6, 0.0, 0.02])
+    rig.follows = False
+    rig.q = rig.q + np.array([0.0, 0.1, 0.1, 0.1, 0.0, 0.0])
+    rig.gate.emergency_stop("test")
+    for _ in range(80):
+        rig.sense()
+        output = rig.tick()
+    assert rig.still(output)
+    rig.gate.reset_stop("test")

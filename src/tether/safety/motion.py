@@ -16,6 +16,7 @@ _TURNS = 3
 _LEAD_MAX_S = 0.2
 """Set-points further from the joints than full speed goes in this time are no lead of a servo's lag."""
 _OVERSHOOT = 1.05
+_STILL_TICKS = 2
 _Found = tuple[float, int, list[float]]
 """Excess in m, index of the (link, zone), joint positions."""
 
@@ -33,6 +34,7 @@ class ArmMotion:
         self._levers = workspace.levers if workspace is not None else ()
         self.goals: tuple[float, ...] | None = None
         self._hold: list[float] | None = None
+        self._still_ticks = _STILL_TICKS
         # Where the room around the points was last looked at, and how much there was.
         self._looked_at: tuple[float, ...] | None = None
         self._room_m = 0.0
@@ -44,6 +46,7 @@ class ArmMotion:
         self.states = [(q, 0.0, 0.0) for q in position]
         self.feed_forward = [0.0] * len(position)
         self.goals = self._hold = None
+        self._still_ticks = _STILL_TICKS
 
     def settle(self) -> None:
         """No set-point was sent for so long that they have stood still: forget their velocities."""
@@ -51,11 +54,11 @@ class ArmMotion:
 
     def state(self) -> tuple[object, ...]:
         """Everything that future set-points depend on; its repr is exact."""
-        return self.states, self.feed_forward, self.goals, self._hold
+        return self.states, self.feed_forward, self.goals, self._hold, self._still_ticks
 
     def standstill(self) -> bool:
-        """True if no set-point moves."""
-        return all(v == 0.0 for _, v, _ in self.states)
+        """True if no set-point moves; not already at the instant at which one turns back."""
+        return self._still_ticks >= _STILL_TICKS
 
     def brake(self) -> None:
         """One tick of the hardest admissible braking; afterwards the set-points stand."""
@@ -74,18 +77,22 @@ class ArmMotion:
         if not self.states:
             return
         if self._hold is None:
-            self._hold = self._where_to_hold(measured)
-        self._move(self._hold, self._hold, 1.0)
-        still = [0.0] * len(self.states)
-        self._feed(still, 1.0)
+            self._hold, self.goals = self._where_to_hold(measured), None
+        verdicts = self._move(self._hold, self._hold, 1.0)
+        self._feed([0.0] * len(self.states), 1.0)
+        if any(verdict.check == Check.WORKSPACE.value for verdict in verdicts):
+            self._hold = self._where_to_hold(None)
+        still = all(v == 0.0 for _, v, _ in self.states)
+        self._still_ticks = min(self._still_ticks + 1, _STILL_TICKS) if still else 0
 
     def _where_to_hold(self, measured: Sequence[float] | None) -> list[float]:
         """Braking's end, or where the joints are if that is nearer than a lead can be."""
         out = []
         for i, (lim, (q, v, a)) in enumerate(zip(self._axes, self.states, strict=True)):
-            end = q + stopping_distance(v, a, lim)
-            known = measured is not None and i != self._grips and abs(measured[i] - q) <= lim.v_max * _LEAD_MAX_S
-            out.append(measured[i] if measured is not None and known else end)
+            at = q + stopping_distance(v, a, lim)
+            if measured is not None and i != self._grips and abs(measured[i] - q) <= lim.v_max * _LEAD_MAX_S:
+                at = measured[i]
+            out.append(min(max(at, min(lim.lower, q)), max(lim.upper, q)))
         return out
 
     def advance(
@@ -95,7 +102,9 @@ class ArmMotion:
 
         Returns the verdicts that restricted the motion. Where none did, the set-points are exactly as asked.
         """
-        self._hold = None
+        if self._hold is not None:
+            self._hold = self.goals = None
+        self._still_ticks = 0
         goals = [min(max(q, lim.lower), lim.upper) for q, lim in zip(asked, self._axes, strict=True)]
         if not may_close:
             goals[self._grips] = max(goals[self._grips], self.states[self._grips][0])

@@ -75,8 +75,7 @@ class Supervisor(Inbox):
     # Requests of people and of other parts: these raise on bad use, and then change nothing.
 
     def arm(self, reason: str) -> None:
-        """Ask to arm. Takes effect at the tick at which the self-check passes, or lapses after
-        arm_wait_max_ms.
+        """Ask to arm. Takes effect once the self-check passes, or lapses after arm_wait_max_ms.
 
         Raises InvalidInputError without a reason, or in a mode that cannot be armed (only INIT and SAFE can).
         """
@@ -196,8 +195,7 @@ class Supervisor(Inbox):
             verdicts.append(checks.refuse(Check.TICK_GAP, text))
             if self._arm.states:
                 self._arm.settle()
-        # The time base of the limits is the tick. A pause is not saved up, and early ticks do not move
-        # faster.
+        # The time base of the limits is the tick: a pause is not saved up, early ticks move nothing faster.
         self._credit_ns = min(self._credit_ns + elapsed_ns, 2 * TICK_NS)
         if self._credit_ns < TICK_NS - _EARLY_NS:
             return False, verdicts

@@ -14,7 +14,9 @@ from mcap.writer import CompressionType
 from tether.bags import LossKind, Report, open_bag
 from tether.errors import TetherError
 
-CASES = settings(max_examples=12, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+CASES = settings(
+    max_examples=12, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def try_read(bag_path: Path) -> tuple[list[tuple[str, str, int]], Report | None]:

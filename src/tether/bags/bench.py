@@ -7,9 +7,10 @@ message and does nothing. Beside it, where ROS is at hand: the rate through DDS 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import json
-import os
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,6 @@ from tether.bags.reader import open_bag
 from tether.bags.writer import BagWriter
 from tether.bench.figures import Benchmark, Metric, Ratio, in_turn
 from tether.errors import TetherError
-from tether.launch import ament
 
 AGAINST = "rosbags AnyReader, deserialising"
 _DDS_DEADLINE_S = 120.0
@@ -83,11 +83,10 @@ def _measure(path: Path, rounds: int, dds: bool) -> Benchmark:
 
 def through_dds(path: Path) -> tuple[dict[str, float] | None, str]:
     """Rate from a publishing to a subscribing process; None and the reason where ROS is not at hand."""
-    try:
-        program = ament.find_executable("tether_bringup", "replay_rate", os.environ)
-    except TetherError as error:
-        return None, f"rate through DDS not measured: {error}"
-    command = [str(program), str(path.absolute())]
+    missing = [name for name in ("rclpy", "tether_bringup") if importlib.util.find_spec(name) is None]
+    if missing:
+        return None, f"rate through DDS not measured: no module {', '.join(missing)}; `make setup` installs it"
+    command = [sys.executable, "-m", "tether_bringup.replay_rate", str(path.absolute())]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=_DDS_DEADLINE_S, check=False)
     except subprocess.TimeoutExpired:

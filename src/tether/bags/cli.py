@@ -60,7 +60,9 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--start", type=float, default=0.0, metavar="S", help="skip the first S seconds")
     parser.add_argument("--loop", action="store_true", help="begin again at the end, with time going back")
     parser.add_argument("--step", action="store_true", help="begin paused; in a terminal, s plays one message")
-    parser.add_argument("--remap", nargs="+", default=[], metavar="A:=B", help="play topic A as B")
+    parser.add_argument(
+        "--remap", action="append", default=[], metavar="A:=B", help="play topic A as B; repeat for more"
+    )
     parser.add_argument("--topics", nargs="+", metavar="T", help="play only these")
     parser.add_argument(
         "--all-topics", action="store_true", help="play also what the graph publishes, commands included"

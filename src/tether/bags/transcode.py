@@ -11,10 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from rosbags.convert.converter import STATIC_MSGTYPE_RENAMES, is_same_wireformat, migrate_bytes
+from rosbags.typesys import Stores, get_typestore
 from rosbags.typesys.store import Typestore
 
 from tether.bags.damage import DAMAGE, short_reason
-from tether.bags.definitions import ResolvedType
+from tether.bags.definitions import HEADER, ResolvedType
 from tether.bags.model import Encoding
 from tether.bags.report import CorruptMessageError
 
@@ -40,7 +41,7 @@ def _converter(resolved: ResolvedType, target: Typestore, name: str) -> tuple[Ca
     is_ros2 = resolved.encoding is Encoding.CDR
     if name not in target.fielddefs:
         # Only the bag knows this type, so its own layout is the one to publish.
-        return (bytes, False) if is_ros2 else (_direct(resolved.store, resolved.name), True)
+        return (bytes, False) if is_ros2 else (_direct(_with_ros2_header(resolved.store), resolved.name), True)
     if is_same_wireformat(resolved.store, target, resolved.name, name):
         return (bytes, False) if is_ros2 else (_direct(target, name), True)
     cache: dict[str, Any] = {}
@@ -50,6 +51,14 @@ def _converter(resolved: ResolvedType, target: Typestore, name: str) -> tuple[Ca
         return bytes(migrate_bytes(source, target, recorded, name, cache, raw, src_is2=is_ros2, dst_is2=True))
 
     return migrate, True
+
+
+def _with_ros2_header(store: Typestore) -> Typestore:
+    """A store of the same types except for the header, which has no `seq` in ROS 2."""
+    changed = get_typestore(Stores.EMPTY)
+    header = get_typestore(Stores.ROS2_JAZZY).fielddefs[HEADER]
+    changed.register({**store.fielddefs, HEADER: header})
+    return changed
 
 
 def _direct(store: Typestore, name: str) -> Callable[[bytes], bytes]:

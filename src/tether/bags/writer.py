@@ -129,6 +129,7 @@ class BagWriter:
         self._dropped: Counter[str] = Counter()
         self._failure: str | None = None
         self._queue = _Queue()
+        self._in_hand: deque[_Item] = deque()
         self._files: list[metadata.FileEntry] = []
         _make_folder(path)
         try:
@@ -216,9 +217,12 @@ class BagWriter:
         done = False
         try:
             while True:
-                batch, closing = self._take(flush_at)
-                for item in batch:
-                    self._put(item)
+                closing = self._take(flush_at)
+                while self._in_hand:
+                    if self._is_full(self._in_hand[0].log_time_ns):
+                        self._finish_file()
+                        self._output = self._next_output()
+                    self._put(self._in_hand.popleft())
                 if time.monotonic() >= flush_at or closing:
                     self._output.flush()
                     flush_at = time.monotonic() + self._options.flush_s
@@ -233,20 +237,18 @@ class BagWriter:
             if not done:  # a fault of our own; whoever records must not go on believing that it does
                 self._failure = f"{self._output.path}: the recorder itself has failed; see the log"
 
-    def _take(self, until: float) -> tuple[list[_Item], bool]:
-        """Everything that waits, as soon as something does or `until` has come; and whether that was the last."""
+    def _take(self, until: float) -> bool:
+        """Take in hand everything that waits, as soon as something does or `until` has come; True: it was the last."""
         queue = self._queue
         with queue.wake:
             queue.wake.wait_for(lambda: queue.items or queue.closing, max(0.0, until - time.monotonic()))
-            batch = list(queue.items)
+            self._in_hand.extend(queue.items)
             queue.items.clear()
             queue.size_bytes = 0
-            return batch, queue.closing
+            return queue.closing
 
     def _put(self, item: _Item) -> None:
-        if self._is_full(item.log_time_ns):
-            self._finish_file()
-            self._output = self._next_output()
+        self._messages[item.topic] += 1
         topic = self._topics[item.topic]
         self._output.add(
             topic.name,
@@ -258,7 +260,6 @@ class BagWriter:
             item.log_time_ns,
             item.publish_time_ns,
         )
-        self._messages[item.topic] += 1
 
     def _is_full(self, log_time_ns: int) -> bool:
         options, output = self._options, self._output
@@ -297,7 +298,7 @@ class BagWriter:
         )
         with self._queue.wake:
             self._failure = reason
-            for item in self._queue.items:
+            for item in (*self._in_hand, *self._queue.items):
                 self._dropped[item.topic] += 1
             self._queue.items.clear()
             self._queue.size_bytes = 0
@@ -305,8 +306,8 @@ class BagWriter:
             self._messages[topic] -= lost
             self._dropped[topic] += lost
         _LOG.error("%s", reason)
-        if not self._files or self._files[-1].name != self._output.path.name:
-            self._files.append(self._output.entry())
+        entry = self._output.entry()
+        self._files = [*(file for file in self._files if file.name != entry.name), entry]
         try:
             self._write_metadata()
         except OSError as late:

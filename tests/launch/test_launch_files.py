@@ -62,6 +62,7 @@ def test_isaac_brings_its_own_world(prefix):
 def test_arguments_reach_every_node_that_needs_them(prefix):
     arguments = {"mode": "lockstep", "task": "pick_moving", "profile": "7", "policy": "scripted", "seed": "9"}
     plan = plan_of(prefix, "sim.launch.xml", episodes="3", domain="41", threads="2", **arguments)
+    assert parameters(plan, "safety_supervisor")["physical"] is False
     world = parameters(plan, "world")
     assert world == {
         "mode": "lockstep",
@@ -91,6 +92,7 @@ def test_robot_goes_up_after_its_driver_and_down_before_it(prefix):
     assert labels(plan)[:2] == ["driver", "safety_supervisor"]
     assert managed(plan) == ["recorder", "driver", "safety_supervisor", *STAGES]
     assert parameters(plan, "policy")["mode"] == "realtime"
+    assert parameters(plan, "safety_supervisor")["physical"] is True
 
 
 def test_robot_without_its_driver_package_says_so_with_the_line(prefix):
@@ -108,6 +110,12 @@ def test_replay_feeds_the_graph_last_and_on_the_bags_time(prefix):
     player = parameters(plan, "replay_player")
     assert (player["bag"], player["rate"], player["loop"]) == ("a bag", 2.0, True)
     assert parameters(plan, "fusion")["use_sim_time"] is True
+
+
+def test_replay_renames_topics_where_asked_to(prefix):
+    plan = plan_of(prefix, "replay.launch.xml", bag="b", remap="[/cam:=/camera/image_raw, /imu:=/imu/data_raw]")
+    assert parameters(plan, "replay_player")["remap"] == ["/cam:=/camera/image_raw", "/imu:=/imu/data_raw"]
+    assert "remap" not in parameters(plan_of(prefix, "replay.launch.xml", bag="b"), "replay_player")
 
 
 def test_replay_without_a_bag_says_what_it_needs(prefix):

@@ -8,7 +8,6 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import ndimage
 
 from tether.config import bounded
 from tether.contracts import F32, F64, U8, CameraModel
@@ -67,6 +66,9 @@ class ColourDetector:
     _BITS = 6
 
     def __init__(self, config: ColourConfig | None = None) -> None:
+        from scipy import ndimage  # half a second of import, which stages without a detector need not pay
+
+        self._ndimage = ndimage
         self.config = config or ColourConfig()
         target = np.array(self.config.colour)
         axis = target - target.mean()
@@ -81,9 +83,9 @@ class ColourDetector:
         rows, columns = _span(mask.any(axis=1)), _span(mask.any(axis=0))
         if rows is None or columns is None:
             return np.zeros((0, 6), dtype=np.float32)
-        labels, n = ndimage.label(mask[rows, columns])
+        labels, n = self._ndimage.label(mask[rows, columns])
         boxes = []
-        for label, where in enumerate(ndimage.find_objects(labels, n), start=1):
+        for label, where in enumerate(self._ndimage.find_objects(labels, n), start=1):
             region = labels[where] == label
             area = int(np.count_nonzero(region))
             if area < self.config.min_area_px:
@@ -110,9 +112,9 @@ class ColourDetector:
         colour = np.maximum(rgb[y0:y1, x0:x1] @ self._axis, 0.0)
         own = np.zeros(colour.shape, dtype=bool)
         own[top - y0 : top - y0 + region.shape[0], left - x0 : left - x0 + region.shape[1]] = region
-        near = ndimage.binary_dilation(own, iterations=1, structure=np.ones((3, 3), dtype=bool))
+        near = self._ndimage.binary_dilation(own, iterations=1, structure=np.ones((3, 3), dtype=bool))
         # Full colour next to each pixel, taken among the region's own: faces differ in brightness.
-        full = ndimage.maximum_filter(np.where(own, colour, 0.0), size=5, mode="constant")
+        full = self._ndimage.maximum_filter(np.where(own, colour, 0.0), size=5, mode="constant")
         share = np.where(near & (full > 0.0), np.minimum(colour / np.maximum(full, 1e-9), 1.0), 0.0)
         share[share < _SHARE_OF_NOISE] = 0.0
         across, down = share.max(axis=0), share.max(axis=1)

@@ -93,6 +93,7 @@ def test_robot_goes_up_after_its_driver_and_down_before_it(prefix):
     assert managed(plan) == ["recorder", "driver", "safety_supervisor", *STAGES]
     assert parameters(plan, "policy")["mode"] == "realtime"
     assert parameters(plan, "safety_supervisor")["physical"] is True
+    assert parameters(plan, "safety_supervisor")["wait_for_match"] is True
 
 
 def test_robot_without_its_driver_package_says_so_with_the_line(prefix):
@@ -110,6 +111,7 @@ def test_replay_feeds_the_graph_last_and_on_the_bags_time(prefix):
     player = parameters(plan, "replay_player")
     assert (player["bag"], player["rate"], player["loop"]) == ("a bag", 2.0, True)
     assert parameters(plan, "fusion")["use_sim_time"] is True
+    assert parameters(plan, "safety_supervisor")["wait_for_match"] is False
 
 
 def test_replay_renames_topics_where_asked_to(prefix):

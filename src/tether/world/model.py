@@ -29,7 +29,7 @@ COMMAND_JOINTS = (*ARM_JOINTS, GRIPPER_JOINT)
 
 _FLOOR_BIT, _ROBOT_BIT, _CUBE_BIT = 1, 2, 4
 _TURNING_ARMATURE = 0.1
-_WHEEL_ARMATURE, _WHEEL_GAIN = 0.002, 0.1
+_WHEEL_ARMATURE, _WHEEL_GAIN = 0.02, 1.0
 _NO_FLOOR_CONTACT = ("chassis", "wheel_left", "wheel_back", "wheel_right", "mast", "mast_foot")
 """The base is carried by its joints, so its own contact with the ground would only fight them."""
 
@@ -39,7 +39,7 @@ class SceneSpec:
     """What stands in the world beside the robot, and how contacts and drives behave. SI units.
 
     Servo gains are the STS3215's in SO101/so101_new_calib.xml of TheRobotStudio/SO-ARM100 (kp 998 N m/rad, kv 2.73,
-    reflected inertia 0.028 kg m²). The gripper's follow from them through its 15 mm pinion, with the stall force
+    reflected inertia 0.028 kg m²). The gripper's follow from them through its 10 mm pinion, with the stall force
     cut to the URDF's effort limit.
     """
 

@@ -27,12 +27,10 @@ class FastSensors:
         queue: DelayQueue,
     ) -> None:
         self._queue = queue
+        # Views into MuJoCo's own memory, made once: asking `data` for an array costs more than reading it.
         self._sensordata: Any = data.sensordata
-        self._qpos: Any = data.qpos
-        self._qvel: Any = data.qvel
-        first, last = int(index.joint_qpos[0]), int(index.joint_qpos[-1]) + 1
-        self._position_slice = slice(first, last)
-        self._velocity_slice = slice(int(index.joint_qvel[0]), int(index.joint_qvel[-1]) + 1)
+        self._position: Any = data.qpos[int(index.joint_qpos[0]) : int(index.joint_qpos[-1]) + 1]
+        self._velocity: Any = data.qvel[int(index.joint_qvel[0]) : int(index.joint_qvel[-1]) + 1]
         self._imu_error = ImuError(profile.imu, IMU_PERIOD_NS * 1e-9, generator(seed, Draw.IMU_NOISE))
         self._imu_delay = DelayDraw(profile.imu.delay, generator(seed, Draw.IMU_DELAY))
         joints = profile.joints
@@ -70,6 +68,6 @@ class FastSensors:
         self._joint_sequence += 1
         if delay_ns is None:
             return
-        position: F64 = self._qpos[self._position_slice] + error[: self._n]
-        velocity: F64 = self._qvel[self._velocity_slice] + error[self._n :]
+        position: F64 = self._position + error[: self._n]
+        velocity: F64 = self._velocity + error[self._n :]
         self._queue.send(stamp_ns + delay_ns, JointSample(ref, COMMAND_JOINTS, position, velocity))

@@ -20,13 +20,14 @@ class ServoBank:
     The lag is integrated exactly for the command held over a physics step.
     """
 
-    def __init__(self, v_max: F64) -> None:
+    def __init__(self, v_max: F64, rows: F64 | None = None) -> None:
+        """v_max: (n,) velocity limits. rows: (SUBSTEPS_PER_TICK, n) array to write the set-points of a tick into."""
         self._n = len(v_max)
         self._step_max = v_max * _DT
         self._ring = np.zeros((_RING, self._n))
         self._tick = 0
         self._x = np.zeros(self._n)
-        self._rows = np.zeros((SUBSTEPS_PER_TICK, self._n))
+        self._rows = np.zeros((SUBSTEPS_PER_TICK, self._n)) if rows is None else rows
         self.configure(0.0, 0.0)
 
     def configure(self, dead_s: float, tau_s: float) -> None:
@@ -37,8 +38,9 @@ class ServoBank:
         self._keep = math.exp(-_DT / tau_s) if tau_s > 0.0 else 0.0
         steps = np.arange(1, SUBSTEPS_PER_TICK + 1)
         self._gain = (1.0 - self._keep**steps)[:, None]
-        # Below this distance the lag alone never exceeds the velocity limit.
+        # Up to this distance the lag alone does not exceed the velocity limit.
         self._slow_enough = self._step_max / (1.0 - self._keep)
+        self._per_slow = 1.0 / self._slow_enough
 
     def reset(self, position: F64) -> None:
         """Stand still at `position` (n,) with no command under way."""
@@ -62,19 +64,21 @@ class ServoBank:
         return self._rows
 
     def _follow(self, tick: int, first: int, last: int) -> None:
-        x, rows = self._x, self._rows
+        x, rows = self._x, self._rows[first:last]
         error = self._ring[tick % _RING] - x
-        if (np.abs(error) <= self._slow_enough).all():
-            np.multiply(self._gain[: last - first], error, out=rows[first:last])
-            rows[first:last] += x
+        share = error * self._per_slow
+        # The squares' sum first: it is the cheapest bound, and nearly always enough.
+        if share.dot(share) <= 1.0 or (np.abs(share) <= 1.0).all():
+            np.multiply(self._gain[: last - first], error, out=rows)
+            rows += x
         else:
             target = self._ring[tick % _RING]
             position = x.copy()
-            for row in rows[first:last]:
+            for row in rows:
                 step = (target - position) * (1.0 - self._keep)
                 position += np.minimum(np.maximum(step, -self._step_max), self._step_max)
                 row[:] = position
-        x[:] = rows[last - 1]
+        x[:] = rows[-1]
 
 
 class Drive:

@@ -60,17 +60,13 @@ class Rows:
     def __init__(self, sigma: F64, rng: np.random.Generator) -> None:
         self._sigma = sigma
         self._rng = rng
-        self._block: F64 = np.zeros((0, len(sigma)))
-        self._next = 0
+        self._left: list[F64] = []
 
     def next(self) -> F64:
         """The next row, (n,); the caller must not write to it."""
-        if self._next == len(self._block):
-            self._block = self._make()
-            self._next = 0
-        row: F64 = self._block[self._next]
-        self._next += 1
-        return row
+        if not self._left:
+            self._left = list(self._make()[::-1])
+        return self._left.pop()
 
     def _make(self) -> F64:
         block: F64 = self._rng.standard_normal((_BLOCK, len(self._sigma))) * self._sigma
@@ -114,11 +110,11 @@ class DelayQueue:
     def due(self, now_ns: int) -> list[Sample]:
         """Remove and return every sample due by `now_ns`."""
         pending = self._pending
-        n = 0
+        samples: list[Sample] = []
         for entry in pending:
             if entry[0] > now_ns:
                 break
-            n += 1
-        samples = [entry[2] for entry in pending[:n]]
-        del pending[:n]
+            samples.append(entry[2])
+        if samples:
+            del pending[: len(samples)]
         return samples

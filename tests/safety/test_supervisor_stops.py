@@ -205,12 +205,28 @@ def test_samples_and_commands_from_the_future_are_not_fresh_for_ever(rig: Any) -
     assert rig.still(outputs[-1])
 
 
-def test_stamp_in_the_future_stops_that_stream(rig: Any) -> None:
+def test_stamps_that_stay_in_the_future_stop_within_300_ms(rig: Any) -> None:
     moving(rig)
     rig.stamp_age_ns = -50 * MS
-    output = rig.run(1, None, (0.2, 0.0, 0.0))
-    assert output.scale == 0.0
-    assert any("future" in v.reason for v in output.verdicts)
+    first, _ = ticks_to_standstill(rig, lambda: (rig.sense(), rig.propose(None, (0.2, 0.0, 0.0)))[0])
+    assert first * TICK_NS <= 300 * MS
+    assert Check.STAMP_AGE.value in {v.check for v in rig.run(1).verdicts}
+
+
+@pytest.mark.parametrize("step_ns", [3600 * 1000 * MS, -3600 * 1000 * MS])
+def test_step_of_the_stamps_clock_by_an_hour_changes_nothing(rig: Any, step_ns: int) -> None:
+    """One sample of each stream was on its way when the clock stepped; later stamps follow the new clock."""
+    moving(rig)
+    zero = np.zeros(6)
+    joints = JointSample(SampleRef(Stream.JOINTS, rig.now_ns, 1), rig.model.joint_names, rig.q, zero)
+    imu = ImuSample(SampleRef(Stream.IMU, rig.now_ns, 1), np.zeros(3), rig.accel)
+    rig.gate.on_joints(joints, rig.now_ns, step_ns)
+    rig.gate.on_imu(imu, rig.now_ns, step_ns)
+    rig.gate.on_stream(SampleRef(Stream.CAMERA, rig.now_ns, 1), rig.now_ns, step_ns)
+    rig.propose(rig.gate._arm.goals, (0.2, 0.0, 0.5))
+    output = rig.tick()
+    assert output.scale == 1.0
+    assert rig.run(5, rig.gate._arm.goals, (0.2, 0.0, 0.5)).verdicts == ()
 
 
 def test_pause_of_the_gate_is_named_and_not_made_up_for(rig: Any) -> None:

@@ -243,8 +243,7 @@ class Inbox:
             verdict = checks.refuse(Check.MALFORMED, f"{text}: expected integer nanoseconds")
             watch.bad(verdict)
             return verdict
-        watch.seen(received_ns, received_ns - stamp_ns if age_ns is None else age_ns)
-        return watch.refused
+        return watch.seen(received_ns, received_ns - stamp_ns if age_ns is None else age_ns)
 
     def _inbox_state(self) -> tuple[object, ...]:
         """Everything here that future verdicts depend on; its repr is exact."""

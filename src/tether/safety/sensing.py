@@ -27,17 +27,21 @@ class StreamWatch:
         self.origin_ns: int | None = None
         self.refused: Verdict | None = None
 
-    def seen(self, received_ns: int, age_ns: int) -> None:
-        """A good sample came, acquired `age_ns` before it was received."""
+    def seen(self, received_ns: int, age_ns: int) -> Verdict | None:
+        """A good sample came, acquired `age_ns` before it was received. A verdict if its stamp cannot be.
+
+        One impossible stamp (a step of the stamps' clock) stops nothing: it makes nothing newer, and if it goes on,
+        the stamp age says so.
+        """
         self.refused = None
         self.received_ns = received_ns
         if age_ns < -self._future_max_ns:
             text = f"{self.stream.value}: stamp is {-age_ns * 1e-6:.1f} ms in the future"
-            self.refused = checks.refuse(Check.STAMP_AGE, text)
-            return
+            return checks.refuse(Check.STAMP_AGE, text)
         origin_ns = received_ns - max(age_ns, 0)
         if self.origin_ns is None or origin_ns > self.origin_ns:
             self.origin_ns = origin_ns
+        return None
 
     def bad(self, verdict: Verdict) -> None:
         """A sample came that had to be refused; the gate stops until a good one comes."""

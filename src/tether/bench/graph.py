@@ -21,11 +21,13 @@ from tether.bench.way import Way, read_way
 from tether.errors import DeadlineError, TetherError
 from tether.eval.graph import GraphRun
 from tether.eval.result import Setting
+from tether.launch.domain import own_domain
 from tether.launch.reader import read
 from tether.launch.runner import Runner
 from tether.resources import resource_path
 
 DROP_MAX = 0.05
+_START_UP_S = 15.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,11 +55,12 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
 def _live(folder: Path, bag: Path, size: tuple[int, int], seconds: float, composed: bool) -> dict[str, Usage]:
     setting = Setting("classic", "pick_moving", str(_profile_with_size(folder, size)), True, 0)
     run = GraphRun(setting, episodes=1000, lockstep=False, bag=bag, composed=composed)
-    plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(folder / "results.jsonl"))
-    with Runner(plan, log_dir=folder) as runner:
-        _require_running(runner, 15.0)
-        with ProcessWatch({name: process.pid for name, process in runner.processes.items()}) as watch:
-            _require_running(runner, seconds)
+    with own_domain() as domain:
+        plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(folder / "results.jsonl", domain))
+        with Runner(plan, log_dir=folder) as runner:
+            _require_running(runner, _START_UP_S)
+            with ProcessWatch({name: process.pid for name, process in runner.processes.items()}) as watch:
+                _require_running(runner, seconds)
     return watch.usage()
 
 
@@ -141,8 +144,9 @@ def _drops(folder: Path, bag: Path, speed: float, composed: bool, number: int) -
         "record_to": str(replayed),
         "composed": "true" if composed else "false",
     }
-    plan = read(resource_path("launch", "replay.launch.xml"), arguments)
-    with Runner(plan, log_dir=folder) as runner:
-        runner.wait(600.0)
+    with own_domain() as domain:
+        plan = read(resource_path("launch", "replay.launch.xml"), {**arguments, "domain": str(domain)})
+        with Runner(plan, log_dir=folder) as runner:
+            runner.wait(600.0)
     way = read_way(replayed)
     return 1.0 - way.features / way.pictures if way.pictures else 1.0

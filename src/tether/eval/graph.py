@@ -11,11 +11,13 @@ from tether.contracts import EpisodeResult
 from tether.errors import DeadlineError, TetherError
 from tether.eval.journal import read_results
 from tether.eval.result import Setting
+from tether.launch.domain import own_domain
 from tether.launch.reader import read
 from tether.launch.runner import Outcome, Runner
 from tether.resources import resource_path
 
 _POLL_S = 0.2
+_LINES_SHOWN = 12
 
 
 class GraphRunError(TetherError):
@@ -32,9 +34,8 @@ class GraphRun:
     bag: Path | None = None
     composed: bool = False
     log_dir: Path | None = None
-    domain: int | None = None
 
-    def arguments(self, results: Path) -> dict[str, str]:
+    def arguments(self, results: Path, domain: int) -> dict[str, str]:
         """Arguments of the launch file."""
         s = self.setting
         arguments = {
@@ -48,11 +49,10 @@ class GraphRun:
             "record": "true" if self.bag is not None else "false",
             "results": str(results),
             "composed": "true" if self.composed else "false",
+            "domain": str(domain),
         }
         if self.bag is not None:
             arguments["bag"] = str(self.bag)
-        if self.domain is not None:
-            arguments["domain"] = str(self.domain)
         return arguments
 
 
@@ -61,9 +61,9 @@ def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None =
 
     Raises GraphRunError, naming the process that failed, where episodes are missing at the end.
     """
-    with tempfile.TemporaryDirectory(prefix="tether-run-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tether-run-") as folder, own_domain() as domain:
         results_file = Path(folder) / "results.jsonl"
-        plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(results_file))
+        plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(results_file, domain))
         said = 0
         with Runner(plan, log_dir=run.log_dir) as runner:
             outcome = None
@@ -75,7 +75,11 @@ def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None =
                         on_result(result)
                 said = len(results)
     if len(results) < run.episodes:
-        why = outcome.failure or f"ended after {outcome.first_exited or 'an interrupt'}"
+        why = str(outcome.failure or f"ended after {outcome.first_exited or 'an interrupt'}")
+        if outcome.failure is not None:
+            why += "".join(f"\n    {line}" for line in outcome.failure.last_lines[-_LINES_SHOWN:])
+        if run.log_dir is not None:
+            why += f"\n  everything that was said: {run.log_dir / 'launch.log'}"
         raise GraphRunError(f"the graph ran {len(results)} of {run.episodes} episodes: {why}")
     return results
 

@@ -77,6 +77,7 @@ def test_arguments_reach_every_node_that_needs_them(prefix):
     for label in ("safety_supervisor", *STAGES):
         assert parameters(plan, label)["mode"] == "lockstep"
         assert parameters(plan, label)["use_sim_time"] is False
+        assert parameters(plan, label)["wait_for_match"] is True
     environment = {
         "ROS_DOMAIN_ID": "41",
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
@@ -111,7 +112,7 @@ def test_replay_feeds_the_graph_last_and_on_the_bags_time(prefix):
     player = parameters(plan, "replay_player")
     assert (player["bag"], player["rate"], player["loop"]) == ("a bag", 2.0, True)
     assert parameters(plan, "fusion")["use_sim_time"] is True
-    assert parameters(plan, "safety_supervisor")["wait_for_match"] is False
+    assert all(parameters(plan, label)["wait_for_match"] is False for label in ("safety_supervisor", *STAGES))
 
 
 def test_replay_renames_topics_where_asked_to(prefix):

@@ -28,17 +28,23 @@ class BoxModel:
         self._corners = _turned_corners(side_m) @ rotation
 
     def edges(self, p: F64, camera: CameraModel) -> F64 | None:
-        """x1, y1, x2, y2 (pixels) of the box of a cube at p (3,); None where it is not before the camera."""
-        corners = self._corners + self.r_camera_base @ (p - self.p_base_camera)
-        depth = corners[:, :, 2]
+        """Boxes of cubes at p (n, 3): (n, 4) rows x1, y1, x2, y2 in pixels; None where one is not before the camera."""
+        centres = (p - self.p_base_camera) @ self.r_camera_base.T
+        corners = self._corners + centres[:, None, None, :]
+        depth = corners[..., 2]
         if float(depth.min()) < _NEAR_M:
             return None
         k = camera.k
-        u = k[0, 0] * corners[:, :, 0] / depth + k[0, 2]
-        v = k[1, 1] * corners[:, :, 1] / depth + k[1, 2]
-        return np.array(
-            [u.min(axis=1).mean(), v.min(axis=1).mean(), u.max(axis=1).mean(), v.max(axis=1).mean()]
-        )
+        u = k[0, 0] * corners[..., 0] / depth + k[0, 2]
+        v = k[1, 1] * corners[..., 1] / depth + k[1, 2]
+        edges = np.array([u.min(axis=2), v.min(axis=2), u.max(axis=2), v.max(axis=2)])
+        mean: F64 = edges.sum(axis=2).T / _YAWS
+        return mean
+
+    def edges_of(self, p: F64, camera: CameraModel) -> F64 | None:
+        """The box (4,) of one cube at p (3,); None where it is not before the camera."""
+        edges = self.edges(p[None, :], camera)
+        return None if edges is None else edges[0]
 
     def locate(self, box: F64, z_m: float, camera: CameraModel) -> F64 | None:
         """Place (3,), at height z_m, of the cube whose box has the centre of `box` (4,); None above the horizon.
@@ -57,7 +63,7 @@ class BoxModel:
             if ray[2] > -1e-3:
                 return None
             p = self.p_base_camera + ray * ((z_m - self.p_base_camera[2]) / ray[2])
-            seen = self.edges(p, camera)
+            seen = self.edges_of(p, camera)
             if seen is None:
                 return None
             aim = aim + target - 0.5 * (seen[:2] + seen[2:])

@@ -85,6 +85,7 @@ class DecisionConfig:
     aligned_m: float = bounded(0.001, 0.05, unit="m", doc="horizontal error of the tool at which a grasp may begin")
     level_m: float = bounded(0.001, 0.1, unit="m", doc="error of the hover height at which a grasp may begin")
     sure_m: float = bounded(0.001, 0.05, unit="m", doc="sigma of the estimate at which a grasp may begin")
+    patience_s: float = bounded(0.0, 20.0, unit="s", doc="after following for longer, a grasp is tried as it is")
     settle_decisions: int = bounded(1, 100)
     lift_m: float = bounded(0.05, 0.2, unit="m")
     lift_speed_m_s: float = bounded(0.05, 0.5, unit="m/s")

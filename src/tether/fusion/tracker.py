@@ -27,6 +27,7 @@ _INWARDS = np.array([1.0, 1.0, -1.0, -1.0])
 """Direction in which each edge (x1, y1, x2, y2) moves where something hides a part of the box."""
 _BORDER_PX = 1.0
 _STEP_M = 1e-3
+_STEPS_M = np.array([[0.0, 0.0, 0.0], [_STEP_M, 0.0, 0.0], [0.0, _STEP_M, 0.0]])
 _FIRST_SIGMA_M = 0.004
 _WHOLE = (0.7, 1.4)
 """Size of a box over that of a cube's, turned by an unknown angle, between which it counts as wholly visible."""
@@ -124,7 +125,7 @@ class CubeTracker:
         """Distance in pixels from the box of a cube at p_base to the nearest in the picture; None without one."""
         if picture.camera is None:
             return None
-        expected = self._boxes.edges(p_base, picture.camera)
+        expected = self._boxes.edges_of(p_base, picture.camera)
         rows = self._believable(picture)
         if expected is None or len(rows) == 0:
             return None
@@ -179,12 +180,10 @@ class CubeTracker:
 
     def _predict(self, belief: Belief, camera: CameraModel) -> tuple[F64, F64] | None:
         """Expected edges (4,) and their derivative (4, N_STATES)."""
-        p = self._motion.place(belief.x)
-        nominal = self._boxes.edges(p, camera)
-        along_x = self._boxes.edges(p + np.array([_STEP_M, 0.0, 0.0]), camera)
-        along_y = self._boxes.edges(p + np.array([0.0, _STEP_M, 0.0]), camera)
-        if nominal is None or along_x is None or along_y is None:
+        edges = self._boxes.edges(self._motion.place(belief.x) + _STEPS_M, camera)
+        if edges is None:
             return None
+        nominal, along_x, along_y = edges
         centre = 0.5 * (nominal[:2] + nominal[2:])
         half = 0.5 * (nominal[2:] - nominal[:2])
         scaled = half * belief.x[SIZE]
@@ -244,7 +243,7 @@ class CubeTracker:
             return None
         for row in self._believable(picture):
             p = self._locate(row[:4], picture.camera)
-            expected = None if p is None else self._boxes.edges(p, picture.camera)
+            expected = None if p is None else self._boxes.edges_of(p, picture.camera)
             if expected is None:
                 continue
             share = (row[2:4] - row[:2]) / (expected[2:] - expected[:2])

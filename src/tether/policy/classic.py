@@ -122,7 +122,8 @@ class ClassicPolicy:
             if self._step is not Step.TRACK:
                 self._go(Step.TRACK, now_ns)
             self._settled = self._settled + 1 if self._above(state, body) else 0
-            if self._settled >= self._config.settle_decisions:
+            out_of_patience = self._for_s(now_ns) > self._config.patience_s
+            if self._settled >= self._config.settle_decisions or out_of_patience:
                 self._closed = False
                 self._go(Step.GRASP, now_ns)
         elif self._step is Step.GRASP:

@@ -24,9 +24,10 @@ from tether.bags import open_bag
 from tether.codec import encode, message
 
 TOPIC = "/tether_replay_rate"
-DEPTH = 500
+BURST = 250
 MATCH_S, SILENCE_S = 20.0, 5.0
-PROFILE = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=DEPTH, reliability=ReliabilityPolicy.RELIABLE)
+PROFILE = QoSProfile(history=HistoryPolicy.KEEP_ALL, reliability=ReliabilityPolicy.RELIABLE)
+"""Keep all: a counter that is slower than the publisher makes it wait instead of losing what it has not taken."""
 
 
 def publish(path: Path) -> int:
@@ -48,7 +49,7 @@ def publish(path: Path) -> int:
             time.sleep(0.02)
         for number, payload in enumerate(payloads):
             publisher.publish(payload)
-            if number % (DEPTH // 2) == 0:
+            if number % BURST == 0:
                 publisher.wait_for_all_acked(Duration(seconds=SILENCE_S))
         publisher.wait_for_all_acked(Duration(seconds=SILENCE_S))
         out, _ = child.communicate(timeout=60.0)

@@ -23,23 +23,30 @@ BENCHMARKS = {
 
 def add_parser(subparsers: Any) -> None:
     """Register the command."""
+    width = max(len(name) for name in BENCHMARKS)
+    listed = "\n".join(f"  {name:<{width}}  {doc}" for name, (_, doc) in BENCHMARKS.items())
     parser = subparsers.add_parser(
         "bench",
         help="measure, side by side with a reference",
-        description="Each benchmark measures ours and a reference in turn, and prints medians, spread and ratios.",
+        description="Each benchmark measures ours and a reference in turn, and prints medians, spread and ratios.\n\n"
+        f"benchmarks:\n{listed}\n\n`tether bench NAME --help` lists what one of them takes.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    names = parser.add_subparsers(title="benchmarks", metavar="NAME", required=True)
-    for name, (module, doc) in BENCHMARKS.items():
-        one = names.add_parser(name, help=doc, description=doc)
-        one.add_argument("--json", type=Path, metavar="OUT", help="write the result for machines")
-        one.set_defaults(run=run, module=module)
-        importlib.import_module(module).add_arguments(one)
+    parser.add_argument("name", metavar="NAME", choices=BENCHMARKS, help="one of those above")
+    parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its arguments")
+    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Measure, print, write."""
-    result: Benchmark = importlib.import_module(arguments.module).measure(arguments)
+    """Measure, print, write. Only the module of the benchmark that is run is imported."""
+    name, doc = BENCHMARKS[arguments.name]
+    module = importlib.import_module(name)
+    parser = argparse.ArgumentParser(prog=f"tether bench {arguments.name}", description=doc)
+    parser.add_argument("--json", type=Path, metavar="OUT", help="write the result for machines")
+    module.add_arguments(parser)
+    chosen = parser.parse_args(arguments.arguments)
+    result: Benchmark = module.measure(chosen)
     sys.stdout.write(result.as_table())
-    if arguments.json is not None:
-        write_json(arguments.json, result.as_json())
+    if chosen.json is not None:
+        write_json(chosen.json, result.as_json())
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -96,7 +97,7 @@ def _add_decision(way: Way, state: Any, proposal: Any, verdict: Any) -> None:
 
 def _count_intervals(way: Way, states: Sequence[Any]) -> None:
     """A decision is missed where the next one came more than one and a half periods later."""
-    for before, after in zip(states, states[1:], strict=False):
+    for before, after in itertools.pairwise(states):
         if before.episode != after.episode or not before.start_steady_ns:
             continue
         interval_ns = after.start_steady_ns - before.start_steady_ns

@@ -36,8 +36,10 @@ def write_json(path: Path, result: Mapping[str, Any]) -> None:
 
 def _commit() -> str:
     """Commit of the checkout this module stands in, `-dirty` where it has changes, `unknown` outside one."""
-    here = Path(__file__).resolve().parent
-    command = ["git", "-C", str(here), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / ".git").exists():
+        return "unknown"  # installed: git would name whatever repository the environment happens to lie in
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):

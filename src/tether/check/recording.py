@@ -79,7 +79,7 @@ class Recording:
 
 
 class _Loader:
-    """Takes messages in log-time order. The detector is asked only once the policy is known."""
+    """Takes messages in log-time order. Pictures wait until the policy, and so the detector, is known."""
 
     def __init__(self, recording: Recording, make_camera: Callable[[str], CameraIngest]) -> None:
         self._recording = recording
@@ -88,6 +88,7 @@ class _Loader:
         self._infos: dict[int, CameraModel] = {}
         self._newest_info: CameraModel | None = None
         self._waiting: dict[int, RawImage | CompressedImage] = {}
+        self._early: list[tuple[RawImage | CompressedImage, CameraModel | None]] = []
         self._results: list[tuple[str, int, int, Any]] = []
 
     def take(self, topic: Topic, msg: Any) -> None:
@@ -109,7 +110,7 @@ class _Loader:
             self._take_picture(sensors.compressed_image(msg))
         elif topic is topics.EPISODE_START:
             r.episodes[int(msg.episode)] = Episode(msg)
-            self._camera = self._camera or self._make_camera(msg.policy)
+            self._take_policy(msg.policy)
         elif topic is topics.EVENTS:
             if msg.kind == RUN_CONFIG and r.run_config is None:
                 r.run_config = sensors.event_data(msg)
@@ -117,6 +118,14 @@ class _Loader:
             table, number = _RESULTS[topic]
             numbered = msg.action if topic in (topics.POLICY_OUTPUT, topics.DECISION) else msg
             self._results.append((table, int(numbered.episode), int(getattr(numbered, number)), msg))
+
+    def _take_policy(self, name: str) -> None:
+        """The first picture of a run and its episode start are published at once and may be logged either way round."""
+        if self._camera is None:
+            self._camera = self._make_camera(name)
+            early, self._early = self._early, []
+            for picture, camera in early:
+                self._look(picture, camera)
 
     def _take_info(self, stamp_ns: int, camera: CameraModel) -> None:
         self._newest_info = camera
@@ -136,6 +145,7 @@ class _Loader:
     def _look(self, picture: RawImage | CompressedImage, camera: CameraModel | None) -> None:
         """What ingest makes of the content of a picture; whether its stamp was admitted stands in the recording."""
         if self._camera is None:
+            self._early.append((picture, camera))
             return
         ref = SampleRef(Stream.CAMERA, picture.stamp_ns, 0)
         self._recording.samples[Stream.CAMERA][picture.stamp_ns] = self._camera.look(picture, camera, ref).feature

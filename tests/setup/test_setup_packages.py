@@ -97,3 +97,20 @@ def test_setup_steps_need_nothing_but_the_standard_library() -> None:
     modules = ", ".join(f"setup_steps.{name}" for name in ("core", "python_packages", "ros", "system"))
     check = f"import sys; sys.path.insert(0, sys.argv[1]); import {modules}"
     subprocess.run([sys.executable, "-S", "-c", check, str(ROOT / "scripts")], check=True, timeout=60)
+
+
+def test_ci_runs_the_readme_test_command_and_cannot_hide_its_result() -> None:
+    lines = [line for line in (ROOT / ".ci/run").read_text().splitlines() if line and not line.startswith("#")]
+    assert lines == ['cd "$(dirname "$0")/.." && exec make test']
+
+
+def test_make_test_covers_lint_types_and_all_tests() -> None:
+    done = subprocess.run(["make", "-n", "test"], cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    for part in ("scripts/setup --dev", "ruff check", "ruff format --check", "mypy", "pytest tests --junitxml="):
+        assert part in done.stdout, part
+
+
+def test_make_sim_hands_episodes_and_arguments_on() -> None:
+    command = ["make", "-n", "sim", "EPISODES=3", "ARGS=--task pick_moving"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60)
+    assert "tether sim --episodes 3 --task pick_moving" in done.stdout

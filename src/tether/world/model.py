@@ -8,6 +8,7 @@ come from the URDF; this module adds joints that carry the base, actuators on th
 from __future__ import annotations
 
 import math
+import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,6 +92,7 @@ def compile_model(urdf: str, scene: SceneSpec) -> tuple[mujoco.MjModel, ModelInd
     _set_options(spec, scene)
     _filter_contacts(spec, scene)
     _add_base_joints(spec, scene)
+    _couple_mimics(spec, urdf)
     _add_servos(spec, scene)
     _add_sensors(spec, scene)
     _add_scene(spec, scene)
@@ -165,6 +167,23 @@ def _carried(spec: Any) -> float:
     return float(sum(body.mass for body in spec.bodies if body.explicitinertial))
 
 
+def _couple_mimics(spec: Any, urdf: str) -> None:
+    """Make mimic joints follow: MuJoCo reads <mimic> from version 4 on and drops it before."""
+    if not spec.equalities:
+        for joint in ElementTree.fromstring(urdf).iter("joint"):
+            mimic = joint.find("mimic")
+            if mimic is None:
+                continue
+            equality = spec.add_equality(name1=joint.attrib["name"], name2=mimic.attrib["joint"])
+            equality.type = mujoco.mjtEq.mjEQ_JOINT
+            equality.objtype = mujoco.mjtObj.mjOBJ_JOINT
+            offset, multiplier = (float(mimic.get(key, d)) for key, d in (("offset", "0"), ("multiplier", "1")))
+            equality.data[:5] = [offset, multiplier, 0.0, 0.0, 0.0]
+    for equality in spec.equalities:
+        equality.solref = [0.005, 1.0]
+        equality.solimp = [0.99, 0.999, 0.0001, 0.5, 2.0]
+
+
 def _position_actuator(spec: Any, joint: str, kp: float, kv: float) -> Any:
     actuator = spec.add_actuator(name=joint, target=joint, trntype=mujoco.mjtTrn.mjTRN_JOINT)
     actuator.gaintype = mujoco.mjtGain.mjGAIN_FIXED
@@ -189,9 +208,6 @@ def _add_servos(spec: Any, scene: SceneSpec) -> None:
     for name in (GRIPPER_JOINT, f"{GRIPPER_JOINT}_right"):
         spec.joint(name).armature = scene.gripper_armature
     _position_actuator(spec, GRIPPER_JOINT, scene.gripper_kp, scene.gripper_kv)
-    for equality in spec.equalities:
-        equality.solref = [0.005, 1.0]
-        equality.solimp = [0.99, 0.999, 0.0001, 0.5, 2.0]
 
 
 def _add_sensors(spec: Any, scene: SceneSpec) -> None:

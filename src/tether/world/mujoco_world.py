@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -392,8 +393,6 @@ def _start_pose(task: Task, model: mujoco.MjModel) -> F64:
 
 def _velocity_limits(urdf: str) -> F64:
     """Velocity limits of the commanded joints, which MuJoCo's import of a URDF leaves out."""
-    import xml.etree.ElementTree as ElementTree
-
     limits = {joint.get("name"): joint.find("limit") for joint in ElementTree.fromstring(urdf).iter("joint")}
     values = []
     for name in COMMAND_JOINTS:

@@ -82,7 +82,8 @@ def _page(setting: Setting, results: Sequence[EpisodeResult]) -> str:
 def _film_figure(setting: Setting, pick: Pick) -> str:
     data = base64.b64encode(film(setting, pick.result.spec.seed)).decode()
     r = pick.result
-    caption = f"{pick.title} (seed {r.spec.seed}, {r.attempts} attempts, {r.duration_s:.2f} s)"
+    attempts = "1 attempt" if r.attempts == 1 else f"{r.attempts} attempts"
+    caption = f"{pick.title} (seed {r.spec.seed}, {attempts}, {r.duration_s:.2f} s)"
     return (
         f"<figure><img alt='{html.escape(caption)}' src='data:image/webp;base64,{data}'>"
         f"<figcaption>{html.escape(caption)}</figcaption></figure>"
@@ -122,9 +123,11 @@ def _plot_times(axes: Any, results: Sequence[EpisodeResult]) -> None:
         chosen = [r for r in results if r.success is success]
         if chosen:
             axes.scatter([r.spec.seed for r in chosen], [r.duration_s for r in chosen], s=14, color=colour, label=label)
-    axes.set(title="time of each episode", xlabel="seed", ylabel="s", ylim=(0, None))
+    longest_s = max((r.duration_s for r in results), default=1.0)
+    axes.set(title="time of each episode", xlabel="seed", ylabel="s", ylim=(0, 1.25 * longest_s))
+    axes.xaxis.get_major_locator().set_params(integer=True)
     if results:
-        axes.legend(frameon=False, fontsize=8)
+        axes.legend(frameon=False, fontsize=8, loc="upper right", ncols=2)
 
 
 def _plot_attempts(axes: Any, results: Sequence[EpisodeResult]) -> None:
@@ -135,6 +138,7 @@ def _plot_attempts(axes: Any, results: Sequence[EpisodeResult]) -> None:
     axes.bar(counts, good, color=_GOOD)
     axes.bar(counts, bad, bottom=good, color=_BAD)
     axes.set(title="closings of the gripper", xlabel="attempts", ylabel="episodes", xticks=list(counts))
+    axes.yaxis.get_major_locator().set_params(integer=True)
 
 
 def _plot_failures(axes: Any, results: Sequence[EpisodeResult]) -> None:
@@ -142,5 +146,6 @@ def _plot_failures(axes: Any, results: Sequence[EpisodeResult]) -> None:
     axes.set_title("outcomes")
     names = ["picked", *summary.failures]
     values = [summary.successes, *summary.failures.values()]
-    axes.barh(names[::-1], values[::-1], color=[_BAD] * len(summary.failures) + [_GOOD])
-    axes.set_xlabel("episodes")
+    axes.barh(names[::-1], values[::-1], height=0.5, color=[_BAD] * len(summary.failures) + [_GOOD])
+    axes.set(xlabel="episodes", ylim=(-1, len(names)))
+    axes.xaxis.get_major_locator().set_params(integer=True)

@@ -15,6 +15,7 @@ from tether.assembly import (
 )
 from tether.check.recording import Episode, Recording
 from tether.codec import convert, sensors
+from tether.codec.values import floats
 from tether.contracts import (
     Command,
     Decision,
@@ -63,10 +64,7 @@ class Samples:
         out = []
         for ref in refs:
             reading = sensors.imu_reading(self._raw(ref))
-            gyro, accel = (
-                convert.floats(reading.angular_velocity),
-                convert.floats(reading.linear_acceleration),
-            )
+            gyro, accel = floats(reading.angular_velocity), floats(reading.linear_acceleration)
             out.append(ImuSample(ref, gyro, accel))
         return tuple(out)
 

@@ -1,15 +1,19 @@
-"""Contracts to messages and back. Messages are `rosbags` classes; field names are those of the .msg files."""
+"""Contracts to messages and back. Messages are `rosbags` classes; field names are those of the .msg files.
+
+What is not finite or does not fit is refused on the way back with ValueError and the field's name.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tether.codec.store import message
+from tether.codec.values import finite, finite_singles, floats, of_length
 from tether.contracts import (
-    F64,
     CameraModel,
     Command,
     Decision,
@@ -124,9 +128,12 @@ def skill_message(skill: SkillContext) -> Any:
 
 
 def skill_from(msg: Any) -> SkillContext:
-    """From tether_msgs/SkillContext."""
+    """From tether_msgs/SkillContext; ValueError for a mask of another number of primitives."""
     mask = np.asarray(msg.primitive_mask, np.bool_)
-    return SkillContext(int(msg.skill_id), msg.name, floats(msg.params), int(msg.step_k), int(msg.step_n), mask)
+    if len(mask) != len(Primitive):
+        raise ValueError(f"primitive_mask: {len(mask)} entries, expected {len(Primitive)}, one for each primitive")
+    params = finite("params", msg.params)
+    return SkillContext(int(msg.skill_id), msg.name, params, int(msg.step_k), int(msg.step_n), mask)
 
 
 def episode_start_message(
@@ -190,11 +197,11 @@ def imu_batch_message(batch: ImuBatch) -> Any:
 
 def imu_batch_from(msg: Any) -> ImuBatch:
     """From tether_msgs/ImuBatch."""
-    gyro = floats(msg.angular_velocity).reshape(-1, 3)
-    accel = floats(msg.linear_acceleration).reshape(-1, 3)
+    gyro = finite("angular_velocity", msg.angular_velocity).reshape(-1, 3)
+    accel = finite("linear_acceleration", msg.linear_acceleration).reshape(-1, 3)
     refs = refs_from(msg.samples)
     samples = tuple(ImuSample(r, g, a) for r, g, a in zip(refs, gyro, accel, strict=True))
-    token = np.asarray(msg.token, np.float32) if msg.has_token else None
+    token = finite_singles("token", msg.token) if msg.has_token else None
     return ImuBatch(int(msg.episode), int(msg.tick), to_ns(msg.stamp), samples, token)
 
 
@@ -226,11 +233,11 @@ def image_feature_from(msg: Any) -> ImageFeature:
     """From tether_msgs/ImageFeature."""
     camera = None
     if msg.width:
-        camera = CameraModel(int(msg.width), int(msg.height), floats(msg.k).reshape(3, 3), msg.frame_id)
+        camera = CameraModel(int(msg.width), int(msg.height), finite("k", msg.k).reshape(3, 3), msg.frame_id)
     tokens = None
     if msg.has_tokens:
-        tokens = np.asarray(msg.tokens, np.float32).reshape(int(msg.token_count), int(msg.token_dim))
-    detections = np.asarray(msg.detections, np.float32).reshape(-1, 6)
+        tokens = finite_singles("tokens", msg.tokens).reshape(int(msg.token_count), int(msg.token_dim))
+    detections = finite_singles("detections", msg.detections).reshape(-1, 6)
     return ImageFeature(ref_from(msg.sample), camera, detections, tokens, None if msg.accepted else msg.rejection)
 
 
@@ -247,13 +254,16 @@ def estimate_message(estimate: Estimate) -> Any:
 
 
 def estimate_from(msg: Any) -> Estimate:
-    """From tether_msgs/Estimate."""
+    """From tether_msgs/Estimate; only the error may be infinite, where nothing is known yet."""
+    sigma_m = float(msg.sigma_m)
+    if math.isnan(sigma_m):
+        raise ValueError("sigma_m is nan, expected metres or infinity")
     return Estimate(
         to_ns(msg.stamp),
-        floats(msg.position),
-        floats(msg.velocity),
-        floats(msg.acceleration),
-        float(msg.sigma_m),
+        finite("position", msg.position),
+        finite("velocity", msg.velocity),
+        finite("acceleration", msg.acceleration),
+        sigma_m,
         bool(msg.valid),
     )
 
@@ -290,8 +300,8 @@ def fused_state_from(msg: Any) -> FusedState:
         joints = JointSample(
             ref_from(msg.joint_sample),
             tuple(msg.joint_names),
-            floats(msg.joint_position),
-            floats(msg.joint_velocity),
+            of_length("joint_position", finite("joint_position", msg.joint_position), msg.joint_names),
+            of_length("joint_velocity", finite("joint_velocity", msg.joint_velocity), msg.joint_names),
         )
     return FusedState(
         int(msg.decision_id),
@@ -300,9 +310,9 @@ def fused_state_from(msg: Any) -> FusedState:
         _ages_from(msg.ages),
         estimate_from(msg.estimate),
         joints,
-        floats(msg.imu_window).reshape(6, -1),
-        np.asarray(msg.detections, np.float32).reshape(-1, 6),
-        np.asarray(msg.features, np.float32),
+        finite("imu_window", msg.imu_window).reshape(6, -1),
+        finite_singles("detections", msg.detections).reshape(-1, 6),
+        finite_singles("features", msg.features),
         skill_from(msg.skill),
     )
 
@@ -327,7 +337,7 @@ def action_from(msg: Any) -> HybridAction:
         int(msg.decision_id),
         to_ns(msg.stamp),
         Primitive(int(msg.primitive)),
-        floats(msg.params),
+        finite("params", msg.params),
         estimate_from(msg.estimate),
         Source(msg.source),
     )
@@ -416,7 +426,10 @@ def proposed_message(
 
 
 def proposed_from(msg: Any) -> Command | None:
-    """The command in a tether_msgs/ProposedCommand, None where it proposes nothing."""
+    """The command in a tether_msgs/ProposedCommand, None where it proposes nothing.
+
+    Its numbers are not judged here: the gate must see a bad command to stop on it.
+    """
     if not msg.has_command:
         return None
     return Command(
@@ -509,12 +522,12 @@ def truth_from(msg: Any) -> TruthSample:
     """From tether_msgs/WorldTruth."""
     return TruthSample(
         ref_from(msg.sample),
-        floats(msg.p_base_cube),
-        floats(msg.v_base_cube),
-        floats(msg.p_world_base),
-        floats(msg.base_twist),
-        floats(msg.joint_position),
-        floats(msg.joint_velocity),
+        finite("p_base_cube", msg.p_base_cube),
+        finite("v_base_cube", msg.v_base_cube),
+        finite("p_world_base", msg.p_world_base),
+        finite("base_twist", msg.base_twist),
+        finite("joint_position", msg.joint_position),
+        finite("joint_velocity", msg.joint_velocity),
         bool(msg.held),
         float(msg.cube_height_m),
     )
@@ -526,8 +539,3 @@ def _latency_fields(latency_ns: Mapping[str, int]) -> tuple[list[str], Any]:
 
 def _latency_from(msg: Any) -> dict[str, int]:
     return {stage: int(ns) for stage, ns in zip(msg.latency_stages, msg.latency_ns, strict=True)}
-
-
-def floats(values: Any) -> F64:
-    """Values as an array of float64, not copied where they are one."""
-    return np.asarray(values, np.float64)

@@ -82,6 +82,8 @@ class PrimitiveExecutorNode(StageNode):
         self._used += [j.ref for j in joints] + [s.ref for s in imu]
         self._imu = []
         if command is None and self.mode is Mode.REALTIME:
+            # Nothing is published that would name them, however long this lasts; only the newest count later.
+            self._used = list({ref.stream: ref for ref in in_order(self._used)}.values())
             return
         steady_ns = time.monotonic_ns() if self.mode is Mode.REALTIME else 0
         used, self._used = in_order(self._used), []

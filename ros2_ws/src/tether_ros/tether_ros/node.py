@@ -102,8 +102,8 @@ class StageNode(LifecycleNode):
     # -- building blocks --------------------------------------------------------------------------------------------
 
     def param(self, name: str, default: Any, doc: str) -> Any:
-        """Declare a parameter with its descriptor and return its value."""
-        return self.declare_parameter(name, default, ParameterDescriptor(description=doc)).value
+        """Declare a parameter with its descriptor and return its value, which is fixed from then on."""
+        return self.declare_parameter(name, default, ParameterDescriptor(description=doc, read_only=True)).value
 
     def outlet(self, topic: Topic) -> Outlet:
         """A publisher for `topic`, undone on clean-up."""
@@ -126,7 +126,7 @@ class StageNode(LifecycleNode):
                 return
             try:
                 take(decode(raw, topic.type))
-            except ValueError as error:
+            except (TetherError, ValueError) as error:
                 self.event(sensors.Severity.ERROR, "malformed_message", f"{topic.name}: {error}")
             if self.mode is Mode.LOCKSTEP:
                 self._pump()
@@ -194,7 +194,9 @@ class StageNode(LifecycleNode):
         self._inbox = Inbox(self._all_needs())
 
     def now_ns(self) -> int:
-        """ROS time: the system clock, or /clock where use_sim_time is set."""
+        """The world's time of the newest tick in lockstep; otherwise ROS time (/clock where use_sim_time is set)."""
+        if self.mode is Mode.LOCKSTEP and self._world_ns is not None:
+            return self._world_ns
         return int(self.get_clock().now().nanoseconds)
 
     def event(self, severity: int, kind: str, text: str, data: Mapping[str, Any] | None = None) -> None:
@@ -223,6 +225,8 @@ class StageNode(LifecycleNode):
     # -- lifecycle --------------------------------------------------------------------------------------------------
 
     _events: Outlet | None = None
+    _world_ns: int | None = None
+    """Lockstep: time of the newest tick."""
 
     def on_configure(self, state: Any) -> TransitionCallbackReturn:
         """Build the stage; a refused configuration is named and leaves the node unconfigured."""
@@ -277,6 +281,7 @@ class StageNode(LifecycleNode):
             inputs = self._inbox.take()
             if inputs is None:
                 return
+            self._world_ns = inputs.plan.stamp_ns
             if EPISODE in inputs.results:
                 self.on_episode(inputs.results[EPISODE])
             self.on_tick(inputs)

@@ -151,7 +151,7 @@ class SafetySupervisorNode(StageNode):
         command = convert.proposed_from(msg)
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_result(PROPOSED, int(msg.episode), int(msg.tick), command)
-        elif command is not None:
+        elif command is not None and int(msg.episode) == self._episode:
             self._take_live(GateInputs(proposed=[command]))
 
 

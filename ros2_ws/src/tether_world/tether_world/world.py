@@ -28,10 +28,12 @@ from tether.contracts import (
     JointSample,
     Sample,
     SampleRef,
+    Stream,
     TickDelivery,
     TickPlan,
     TruthSample,
 )
+from tether.errors import TetherError
 from tether.eval.journal import append_result
 from tether.lockstep import TickInputs
 from tether.world.mujoco_world import MujocoWorld
@@ -140,6 +142,7 @@ class WorldNode(StageNode):
     def _deliver(self, delivery: TickDelivery) -> None:
         self._delivery = delivery
         self._delivered_s = time.monotonic()
+        self._world_ns = delivery.stamp_ns
         due = [self._publish(sample) for sample in delivery.samples]
         if delivery.executed is not None:
             self._executed.send(convert.executed_message(delivery.executed, self._episode))
@@ -194,7 +197,7 @@ class WorldNode(StageNode):
         stamp_ns = self._delivery.stamp_ns
         halves = (self._joint_command, self._cmd_vel)
         if all(msg is not None and convert.to_ns(msg.header.stamp) == stamp_ns for msg in halves):
-            self._deliver(self._world.step(self._take_command()))
+            self._deliver(self._step())
 
     def _take_command(self) -> Command | None:
         """The newest command, once; None where none has come or the gate does not know the joints yet."""
@@ -206,6 +209,14 @@ class WorldNode(StageNode):
         self._joint_command = self._cmd_vel = None
         return sensors.gated_command(joints, twist, self._delivery.tick) if joints.name else None
 
+    def _step(self) -> TickDelivery:
+        """One tick of the world. A command that it refuses moves nothing, and counts as none for its watchdog."""
+        try:
+            return self._world.step(self._take_command())
+        except TetherError as error:
+            self.complain(Stream.EXECUTED, "command_refused", str(error))
+            return self._world.step(None)
+
     def _tick_live(self) -> None:
         if self._delivery is None:
             return
@@ -216,10 +227,11 @@ class WorldNode(StageNode):
             self._world.skip(slip_ns)
             self.event(sensors.Severity.WARN, "realtime_slip", f"the world lost {slip_ns / 1e9:.2f} s of real time")
             due = 1
+        episode = self._episode
         for _ in range(due):
-            if self._delivery is None:
-                return
-            self._deliver(self._world.step(self._take_command()))
+            if self._delivery is None or self._episode != episode:
+                return  # the next episode begins at the present, with nothing to catch up
+            self._deliver(self._step())
 
     def _check_deadline(self) -> None:
         if self._delivery is None or time.monotonic() - self._delivered_s < self._command_deadline_s:

@@ -21,10 +21,12 @@ from tether.bags.report import CorruptMessageError
 
 
 class Transcoder:
-    """Turns the messages of one topic into CDR. type: the ROS 2 type that comes out. changed: bytes may
-    differ from the recorded ones."""
+    """Turns the messages of one topic into CDR. recorded: the type they have in the bag; type: the ROS 2 type that
+    comes out; changed: whether the bytes may differ from the recorded ones.
+    """
 
     def __init__(self, resolved: ResolvedType, target: Typestore) -> None:
+        self.recorded = resolved.name
         self.type = STATIC_MSGTYPE_RENAMES.get(resolved.name, resolved.name)
         self._convert, self.changed = _converter(resolved, target, self.type)
 

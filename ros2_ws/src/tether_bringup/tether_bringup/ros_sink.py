@@ -75,6 +75,8 @@ class RosSink:
         """Publish one message; `topic` stands in its publisher already."""
         out = self._outgoing[message.topic]
         try:
+            if message.type != out.transcode.recorded:
+                raise CorruptMessageError(f"{message.topic} has messages of {message.type} too; one type can be played")
             out.publisher.publish(out.transcode(message.raw))
         except CorruptMessageError:
             self.lost[message.topic] = self.lost.get(message.topic, 0) + 1

@@ -1,0 +1,81 @@
+"""`tether replay` as it is typed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+import pytest
+from bag_making import Row, write_mcap
+
+from tether.bags import cli
+from tether.errors import InvalidInputError
+
+DATA = Path(__file__).parent.parent / "data" / "bags"
+
+
+def replay(*words: str) -> int:
+    parser = argparse.ArgumentParser()
+    cli.add_parser(parser.add_subparsers())
+    arguments = parser.parse_args(["replay", *words])
+    return int(arguments.run(arguments))
+
+
+def test_info_names_every_loss_for_people_and_for_machines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "report.json"
+    assert replay(str(DATA / "amber_soccer"), "--info", "--json", str(out)) == 0
+    text = capsys.readouterr().out
+    for number in range(12):
+        assert f"soccer_goal_{number}.mcap" in text
+    assert "249 messages lost" in text and "2 messages readable" in text
+    report = json.loads(out.read_text())
+    assert report["complete"] and not report["intact"]
+    assert (report["delivered"], report["lost_messages"]) == (2, 249)
+    assert len(report["losses"]) == 12
+
+
+def test_dry_run_plays_everything_and_says_how_late_it_was(
+    tmp_path: Path, rows: list[Row], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_mcap(tmp_path / "x.mcap", rows)
+    assert replay(str(path), "--dry-run", "--rate", "max", "--json", str(tmp_path / "r.json")) == 0
+    assert f"played {len(rows)} messages" in capsys.readouterr().out
+    assert json.loads((tmp_path / "r.json").read_text())["played"]["messages"] == len(rows)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--rate", "20"], "rate"),
+        (["--rate", "quick"], "rate"),
+        (["--start", "-1"], "start"),
+        (["--remap", "nonsense"], "--remap"),
+        (["--remap", "/a:=/b", "--remap", "/a:=/c"], "twice"),
+        (["--topics", "/nothing"], "no such topic"),
+        (["--step"], "--step"),
+        (["--loop"], "--loop"),
+    ],
+)
+def test_wrong_arguments_are_refused_with_what_was_expected(
+    words: list[str], said: str, tmp_path: Path, rows: list[Row]
+) -> None:
+    path = write_mcap(tmp_path / "x.mcap", rows)
+    with pytest.raises(InvalidInputError, match=said):
+        replay(str(path), "--dry-run", *words)
+
+
+def test_what_is_no_bag_is_refused_in_words(tmp_path: Path) -> None:
+    (tmp_path / "x.mcap").write_bytes(b"")
+    with pytest.raises(InvalidInputError, match="0 bytes"):
+        replay(str(tmp_path / "x.mcap"), "--info")
+
+
+def test_the_node_is_told_everything_that_was_typed(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    cli.add_parser(parser.add_subparsers())
+    words = ["replay", "b", "--rate", "max", "--start", "2", "--remap", "/a:=/b", "--topics", "/a", "/c", "--loop"]
+    arguments = parser.parse_args(words)
+    told = cli._parameters(arguments, cli._options(arguments))
+    assert told["unpaced"] is True and told["start_s"] == 2.0 and told["loop"] is True and told["autostart"] is True
+    assert told["remap"] == ["/a:=/b"] and told["topics"] == ["/a", "/c"] and told["all_topics"] is False

@@ -61,6 +61,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except TetherError as error:
         sys.stderr.write(f"tether: {error}\n")
         return 2
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("tether", ""):
+            raise
+        sys.stderr.write(f"tether: this needs the Python package {error.name}, which is not installed here\n")
+        sys.stderr.write("  fix: run `make setup` in a checkout, or `pip install 'tether-robotics[sim]'`\n")
+        return 2
     except KeyboardInterrupt:
         sys.stderr.write("tether: interrupted\n")
         return 130

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from tether.arguments import not_negative, positive
 from tether.progress import Progress
 from tether.results import write_json
 
@@ -28,8 +29,8 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--profile", default="real", help="name in config/profiles or a YAML file (default: %(default)s)"
     )
-    parser.add_argument("--episodes", type=int, default=3, metavar="N", help="default: %(default)s")
-    parser.add_argument("--seed", type=int, default=0, metavar="S", help="seed of the first episode")
+    parser.add_argument("--episodes", type=positive, default=3, metavar="N", help="default: %(default)s")
+    parser.add_argument("--seed", type=not_negative, default=0, metavar="S", help="seed of the first episode")
     parser.add_argument("--realtime", action="store_true", help="real time instead of lockstep")
     parser.add_argument("--composed", action="store_true", help="the stages before the gate share one process")
     parser.add_argument("--no-record", action="store_true", help="record no bag")

@@ -67,9 +67,7 @@ class ImuTrack:
             dt_s = (t1 - t0) * 1e-9
             if dt_s <= 0.0:
                 continue
-            if a is None or b is None:
-                a = b = a or b
-            if a is None or b is None:
+            if a is None or b is None or t1 - t0 > self._max_gap_ns:
                 pieces.append(Piece(dt_s, 0.0, 0.0, 0.0, 0.0, 0.0, False))
             else:
                 mid = [0.5 * (p + q) for p, q in zip(a[1:], b[1:], strict=True)]

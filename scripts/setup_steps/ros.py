@@ -285,11 +285,19 @@ def write_executables(ctx: Context, package: RosPackage, scripts: list[str]) -> 
             raise SetupError(f"{package.folder}/setup.py: console script '{script}' is not 'name = module:function'")
         name, module, function = match.groups()
         target = ctx.venv / "lib" / package.name / name
-        text = f"#!{ctx.python}\nimport sys\n\nfrom {module} import {function}\n\nsys.exit({function}())\n"
+        text = f"{shebang(ctx.python)}\nimport sys\n\nfrom {module} import {function}\n\nsys.exit({function}())\n"
         write_atomic(target, text)
         target.chmod(0o755)
         laid.append(target)
     return laid
+
+
+def shebang(python: Path) -> str:
+    """First line(s) that start this Python; Linux takes neither spaces nor more than 127 bytes after `#!`."""
+    if " " not in str(python) and len(str(python)) < 125:
+        return f"#!{python}"
+    # As pip does: a line that is a command to sh and a string to Python.
+    return f"#!/bin/sh\n'''exec' \"{python}\" \"$0\" \"$@\"\n' '''"
 
 
 def prove(ctx: Context) -> None:

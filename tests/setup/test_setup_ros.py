@@ -154,3 +154,14 @@ def test_missing_data_file_is_named(workspace: Context) -> None:
     (workspace.root / "ros2_ws/src/demo/resource/demo").unlink()
     with pytest.raises(SetupError, match=r"demo/setup.py: data file 'resource/demo' does not exist"):
         ros.link_nodes(workspace)
+
+
+def test_executable_starts_also_below_a_folder_with_spaces(tmp_path: Path) -> None:
+    python = tmp_path / "my robot" / "python"
+    python.parent.mkdir()
+    python.symlink_to(sys.executable)
+    script = tmp_path / "talk"
+    script.write_text(f"{ros.shebang(python)}\nimport sys\n\nprint(sys.argv[1:])\n")
+    script.chmod(0o755)
+    done = subprocess.run([script, "a b", "c"], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == "['a b', 'c']\n"

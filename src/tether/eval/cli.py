@@ -5,11 +5,21 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tether.arguments import not_negative, positive
+from tether.contracts import TICK_NS
 from tether.progress import Progress
-from tether.results import write_json
+from tether.results import header, write_json
+
+if TYPE_CHECKING:
+    from tether.contracts import EpisodeResult
+    from tether.eval.journal import Journal
+    from tether.eval.result import Setting
+
+_TICK_MS = TICK_NS * 1e-6
 
 
 def add_parser(subparsers: Any) -> None:
@@ -18,18 +28,26 @@ def add_parser(subparsers: Any) -> None:
         "eval",
         help="success of a policy on a task under a profile",
         description="Runs episodes with consecutive seeds and reports success with its 95 % Wilson interval, attempts, "
-        "times and failures by reason. An interrupted evaluation goes on where it stopped.",
+        "times and failures by reason. An interrupted one of the core loop goes on where it stopped, where --json names "
+        "the same file and the code is the same.",
     )
     parser.add_argument("--policy", required=True, help="scripted (an oracle) or classic")
     parser.add_argument("--task", default="pick", help="name in config/tasks or a YAML file (default: %(default)s)")
     parser.add_argument(
         "--profile", default="real", help="name in config/profiles or a YAML file (default: %(default)s)"
     )
-    parser.add_argument("--episodes", type=_positive, default=100, metavar="N", help="default: %(default)s")
-    parser.add_argument("--seed", type=_not_negative, default=0, metavar="S", help="seed of the first episode")
+    parser.add_argument("--episodes", type=positive, default=100, metavar="N", help="default: %(default)s")
+    parser.add_argument("--seed", type=not_negative, default=0, metavar="S", help="seed of the first episode")
     parser.add_argument("--graph", action="store_true", help="through the live ROS 2 nodes, in lockstep")
-    parser.add_argument("--truth-age-ms", type=_age, default=0.0, metavar="MS", help="age of the truth an oracle gets")
-    parser.add_argument("--workers", type=_positive, default=os.cpu_count() or 1, help="processes of the core loop")
+    parser.add_argument(
+        "--truth-age-ms",
+        type=_age,
+        nargs="+",
+        default=[0.0],
+        metavar="MS",
+        help="age of the truth an oracle gets; several make a curve",
+    )
+    parser.add_argument("--workers", type=positive, default=os.cpu_count() or 1, help="processes of the core loop")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the result for machines")
     parser.add_argument("--report", type=Path, metavar="DIR", help="write a page with plots and films of two episodes")
     parser.set_defaults(run=run)
@@ -37,25 +55,21 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
-    from tether.eval.journal import Journal
-    from tether.eval.result import Setting, as_json, as_table
-    from tether.eval.runner import evaluate
+    from tether.eval.result import Setting
 
     a = arguments
-    setting = Setting(a.policy, a.task, a.profile, a.graph, a.seed, a.truth_age_ms)
-    journal = a.json.with_name(a.json.name + ".journal") if a.json is not None else None
-    progress = Progress(a.episodes, "episodes")
-    if a.graph:
-        from tether.eval.graph import evaluate_graph
+    settings = [Setting(a.policy, a.task, a.profile, a.graph, a.seed, age) for age in a.truth_age_ms]
+    return _one(a, settings[0]) if len(settings) == 1 else _sweep(a, settings)
 
-        results = evaluate_graph(setting, a.episodes, on_result=lambda r: progress.step())
-    else:
-        results = evaluate(setting, a.episodes, workers=a.workers, journal=journal, on_result=lambda r: progress.step())
+
+def _one(a: argparse.Namespace, setting: Setting) -> int:
+    from tether.eval.result import as_json, as_table
+
+    results = _episodes(a, setting)
     sys.stdout.write(as_table(setting, results))
     if a.json is not None:
         write_json(a.json, as_json(setting, results))
-        if journal is not None:
-            Journal(journal, setting.key()).remove()
+        _journal(a, setting).remove()
     if a.report is not None:
         from tether.eval.report import write_report
 
@@ -63,22 +77,42 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value}: expected at least 1")
-    return value
+def _sweep(a: argparse.Namespace, settings: Sequence[Setting]) -> int:
+    from tether.eval.sweep import draw_sweep, sweep_json, sweep_table
+
+    sweep = {setting.truth_age_ms: _episodes(a, setting) for setting in settings}
+    sys.stdout.write(sweep_table(settings[0], sweep))
+    if a.json is not None:
+        write_json(a.json, sweep_json(settings[0], sweep))
+        for setting in settings:
+            _journal(a, setting).remove()
+    if a.report is not None:
+        draw_sweep(a.report / "sweep.svg", settings[0], sweep)
+        sys.stdout.write(f"picture: {a.report / 'sweep.svg'}\n")
+    return 0
 
 
-def _not_negative(text: str) -> int:
-    value = int(text)
-    if value < 0:
-        raise argparse.ArgumentTypeError(f"{value}: expected 0 or more")
-    return value
+def _episodes(a: argparse.Namespace, setting: Setting) -> list[EpisodeResult]:
+    from tether.eval.graph import evaluate_graph
+    from tether.eval.runner import evaluate
+
+    progress = Progress(a.episodes, "episodes")
+    if setting.graph:
+        return evaluate_graph(setting, a.episodes, on_result=lambda result: progress.step())
+    journal = _journal(a, setting) if a.json is not None else None
+    return evaluate(setting, a.episodes, workers=a.workers, journal=journal, on_result=lambda result: progress.step())
+
+
+def _journal(a: argparse.Namespace, setting: Setting) -> Journal:
+    from tether.eval.journal import Journal
+
+    name = f"{a.json.name}.{setting.truth_age_ms:g}ms.journal" if len(a.truth_age_ms) > 1 else f"{a.json.name}.journal"
+    # Episodes of other code are other episodes; the hashes in the key say nothing of that.
+    return Journal(a.json.with_name(name), {**setting.key(), "commit": header("eval", setting.seed)["commit"]})
 
 
 def _age(text: str) -> float:
     value = float(text)
-    if not 0.0 <= value <= 1000.0:
-        raise argparse.ArgumentTypeError(f"{value}: expected 0 to 1000 ms")
+    if not (0.0 <= value <= 1000.0 and value % _TICK_MS == 0.0):
+        raise argparse.ArgumentTypeError(f"{text}: expected 0 to 1000 ms in steps of {_TICK_MS:g} ms, the world's tick")
     return value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import concurrent.futures
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 
 from tether.contracts import EpisodeResult
 from tether.eval.journal import Journal
@@ -16,21 +15,25 @@ OnResult = Callable[[EpisodeResult], None]
 
 
 def evaluate(
-    setting: Setting, episodes: int, *, workers: int = 1, journal: Path | None = None, on_result: OnResult | None = None
+    setting: Setting,
+    episodes: int,
+    *,
+    workers: int = 1,
+    journal: Journal | None = None,
+    on_result: OnResult | None = None,
 ) -> list[EpisodeResult]:
     """The results of seeds seed … seed + episodes - 1 through the core loop, in order of seeds.
 
     workers: processes; an episode depends on its seed alone, so their number changes nothing but the time.
-    journal: file in which finished episodes are kept, so that an interrupted evaluation goes on where it stopped.
+    journal: keeps finished episodes, so that an interrupted evaluation goes on where it stopped.
     """
-    kept = Journal(journal, setting.key()) if journal is not None else None
-    done = kept.read() if kept is not None else {}
+    done = journal.read() if journal is not None else {}
     wanted = range(setting.seed, setting.seed + episodes)
     open_seeds = [seed for seed in wanted if seed not in done]
     for result in _run(setting, open_seeds, workers):
         done[result.spec.seed] = result
-        if kept is not None:
-            kept.append(result)
+        if journal is not None:
+            journal.append(result)
         if on_result is not None:
             on_result(result)
     return [done[seed] for seed in wanted]

@@ -40,9 +40,7 @@ class Carried:
     def cube(self, stamp_ns: int) -> F64:
         """(3,) cube in the base frame."""
         angle, _, _ = self._angle((stamp_ns - START_NS) * 1e-9)
-        return np.array(
-            [0.26 - self.radius_m * math.cos(angle), 0.01 - self.radius_m * math.sin(angle), 0.012]
-        )
+        return np.array([0.26 - self.radius_m * math.cos(angle), 0.01 - self.radius_m * math.sin(angle), 0.012])
 
     def imu(self, stamp_ns: int, sequence: int = 0) -> ImuSample:
         """The IMU's reading."""
@@ -58,9 +56,7 @@ class Carried:
         return picture_of(self.cube(stamp_ns), stamp_ns, hide)
 
 
-def picture_of(
-    p_base_cube: F64, stamp_ns: int, hide: tuple[float, float, float, float] = (0, 0, 0, 0)
-) -> ImageFeature:
+def picture_of(p_base_cube: F64, stamp_ns: int, hide: tuple[float, float, float, float] = (0, 0, 0, 0)) -> ImageFeature:
     """The detection of a cube at p_base_cube."""
     box = BoxModel(robot(), "camera_optical_frame", 0.024).edges_of(p_base_cube, CAMERA)
     assert box is not None

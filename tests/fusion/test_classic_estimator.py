@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tether.assembly import robot, skill_of_task
-from tether.contracts import Estimate, F64, ImageFeature, ImuBatch, JointSample, SampleRef, Stream
+from tether.contracts import F64, Estimate, ImageFeature, ImuBatch, JointSample, SampleRef, Stream
 from tether.fusion.classic import ClassicEstimator, load_classic_config
 from tether.fusion.estimator import Arrivals
 from tether.motion.kinematics import COMMAND_JOINTS, ArmKinematics

@@ -136,9 +136,7 @@ def test_two_halves_of_a_cube_behind_a_finger_are_one_cube(carried: Any) -> None
     assert _errors(_tracker(), carried, 2.0, frames()).max() < 0.002
 
 
-def test_a_cube_that_is_elsewhere_is_believed_after_several_whole_views(
-    carried: Any, picture: PictureMaker
-) -> None:
+def test_a_cube_that_is_elsewhere_is_believed_after_several_whole_views(carried: Any, picture: PictureMaker) -> None:
     tracker, first, second = _tracker(), np.array([0.24, 0.05, 0.012]), np.array([0.26, -0.06, 0.012])
     still = dataclasses.replace(carried, speed_m_s=0.0)
     for ms in range(0, 600, 5):
@@ -162,4 +160,3 @@ def test_a_speck_of_the_right_colour_is_no_cube(picture: PictureMaker) -> None:
     speck[0, 2:4] = speck[0, :2] + 4.0
     tracker.observe(dataclasses.replace(whole, detections=speck))
     assert tracker.at(START_NS) is None
-

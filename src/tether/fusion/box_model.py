@@ -57,9 +57,7 @@ class BoxModel:
         aim = target.copy()
         p: F64 | None = None
         for _ in range(3):
-            ray = self.r_camera_base.T @ np.array(
-                [(aim[0] - k[0, 2]) / k[0, 0], (aim[1] - k[1, 2]) / k[1, 1], 1.0]
-            )
+            ray = self.r_camera_base.T @ np.array([(aim[0] - k[0, 2]) / k[0, 0], (aim[1] - k[1, 2]) / k[1, 1], 1.0])
             if ray[2] > -1e-3:
                 return None
             p = self.p_base_camera + ray * ((z_m - self.p_base_camera[2]) / ray[2])

@@ -144,12 +144,17 @@ def make_motion_stage(profile_name: str) -> MotionStage:
     return MotionStage(Executor(robot(), skills(), config, lag))
 
 
-def make_gate_stage(policy: str, *, physical: bool = False) -> GateStage:
-    """The safety gate. Where a policy looks at no pictures, the camera is named as not fitted."""
+def make_gate_model(policy: str, *, physical: bool = False) -> GateModel:
+    """What the gate knows of the robot. Where a policy looks at no pictures, the camera is named as not fitted."""
     settings = load_safety(resource_path("config", "safety.yaml"))
     if not policy_kit(policy).pictures:
         settings = settings.lacking(Hardware.CAMERA)
-    return GateStage(Supervisor(GateModel.build(robot(), settings, physical)), auto_arm=not physical)
+    return GateModel.build(robot(), settings, physical)
+
+
+def make_gate_stage(policy: str, *, physical: bool = False) -> GateStage:
+    """The safety gate; it arms by itself in simulated worlds only."""
+    return GateStage(Supervisor(make_gate_model(policy, physical=physical)), auto_arm=not physical)
 
 
 def make_stages(policy: str, profile_name: str) -> Stages:

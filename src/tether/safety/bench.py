@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import math
 import time
 from collections.abc import Callable
 
 import numpy as np
 
+from tether.bench.figures import Benchmark, Metric
 from tether.contracts import F64, TICK_NS, Command, ImuSample, JointSample, SampleRef, Source, Stream
 from tether.errors import Fault, InvalidInputError
 from tether.safety.gate_model import GateModel
 from tether.safety.supervisor import Supervisor
-
-Metric = dict[str, float | int | str]
 
 
 def gate_cost(model: GateModel, ticks: int = 20_000, seed: int = 0) -> dict[str, Metric]:
@@ -123,14 +123,17 @@ def _inputs(
 
 
 def _metric(values_ns: list[int]) -> Metric:
-    values = np.array(values_ns) * 1e-3
-    p50, p99 = np.percentile(values, [50.0, 99.0]).tolist()
-    return {
-        "median": p50,
-        "p50": p50,
-        "p99": p99,
-        "min": float(values.min()),
-        "max": float(values.max()),
-        "n": len(values),
-        "unit": "us",
-    }
+    return Metric.of([ns * 1e-3 for ns in values_ns], "us")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of the benchmark."""
+    parser.add_argument("--ticks", type=int, default=20_000, help="ticks for each load (default: %(default)s)")
+
+
+def measure(arguments: argparse.Namespace) -> Benchmark:
+    """`tether bench gate` for the robot of urdf/."""
+    from tether.assembly import make_gate_model  # the whole library; a caller of gate_cost brings its own model
+
+    metrics = gate_cost(make_gate_model("classic"), arguments.ticks)
+    return Benchmark("gate", metrics, {}, ("the period of a tick is 10 ms; inputs are taken before it",))

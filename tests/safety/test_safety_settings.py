@@ -188,5 +188,5 @@ def test_gate_cost_measures_every_load(rig: Any) -> None:
     metrics = gate_cost(rig.model, ticks=200)
     assert {"tracking_tick", "jumping_tick", "stopped_tick"} <= set(metrics)
     for metric in metrics.values():
-        assert 0 < metric["min"] <= metric["p50"] <= metric["p99"] <= metric["max"]
-        assert metric["unit"] == "us"
+        assert 0 < metric.min <= metric.p50 <= metric.p99 <= metric.max
+        assert metric.unit == "us"

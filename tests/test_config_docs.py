@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
 from tether.config import bounded
 from tether.config_docs import SCHEMAS, Key, keys, table, updated
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from bag_making import BUILDERS, IMU, START_NS, Row, write_mcap, write_rosbag2
+from mcap.reader import make_reader
 from mcap.writer import Writer as McapWriter
 from rosbags.rosbag2 import StoragePlugin
 
@@ -225,3 +226,18 @@ def test_rows_in_a_write_ahead_log_are_read(tmp_path: Path, rows: list[Row]) -> 
         shutil.copy(tmp_path / "s" / name, left / name)
     connection.close()
     assert read(left / "s.db3") == [row[:3] for row in rows]
+
+
+def test_records_of_applications_are_passed_over_also_where_there_is_no_index(tmp_path: Path, rows: list[Row]) -> None:
+    """An opcode from 0x80 on between the chunks, in a file whose index must be made anew."""
+    whole = write_mcap(tmp_path / "x.mcap", rows, repeat_channels=False, repeat_schemas=False).read_bytes()
+    with (tmp_path / "x.mcap").open("rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    private = bytes([0x80]) + (5).to_bytes(8, "little") + b"hello"
+    begins = [chunk.chunk_start_offset for chunk in summary.chunk_indexes]
+    pieces = [whole[a:b] for a, b in zip([0, *begins], [*begins, len(whole)], strict=True)]
+    (tmp_path / "y.mcap").write_bytes(private.join(pieces))
+    with open_bag(tmp_path / "y.mcap") as bag:
+        assert [m.raw for m in bag.messages()] == [row[3] for row in rows]
+        assert bag.report().intact

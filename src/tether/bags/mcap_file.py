@@ -23,7 +23,6 @@ from mcap.records import (
     Channel,
     Chunk,
     ChunkIndex,
-    DataEnd,
     Footer,
     McapRecord,
     Message,
@@ -43,8 +42,11 @@ LOOSE_PER_BLOCK = 512
 """Messages outside of chunks are read in runs of this many."""
 RECORD_HEAD = 9
 """Opcode (1 byte) and length (8 bytes) before every record."""
+FIRST_PRIVATE_OPCODE = 0x80
+"""Opcodes from here on are for applications; a reader passes over them."""
 MAX_SALVAGE_BYTES = 256 * 2**20
 SALVAGE_STEP_BYTES = 64 * 1024
+_TAKEN = (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.CHUNK)
 _TIME_LIMIT = 2**64
 _SCHEMA_FORMATS = {
     "ros2msg": DefinitionFormat.MSG,
@@ -224,27 +226,43 @@ class _Scan:
 
     def storage(self) -> StorageFile:
         """Walk as far as the file can be read."""
-        self._file.seek(0)
-        begin = 0
+        begin = MAGIC_SIZE
         try:
-            reader = StreamReader(self._file, emit_chunks=True, record_size_limit=self._size)
-            begin = MAGIC_SIZE
-            for record in reader.records:
-                if isinstance(record, DataEnd | Footer):
-                    break
-                # StreamReader skips records of unknown kind, so `begin` may be an earlier record's end.
-                end = self._file.tell()
-                self._take(record, begin, end)
+            while (end := self._record(begin)) is not None:
                 begin = end
-            else:
-                self._lost_from(begin, "no end of data was written")
-        except DAMAGE as error:  # see open_mcap: the ways to fail on damaged bytes are many, their meaning is one
+        except DAMAGE as error:
             self._lost_from(begin, short_reason(error))
         self._finish_loose()
         if self._orphans:
             where = f"{self._name}: messages of channels that were never declared"
             self._log.add(Loss(LossKind.DAMAGED, where, "their topic and type are unknown", self._orphans))
         return StorageFile(self._channels.topics, self._blocks, self._file.close, dict(self._counts), self._end_ns, [])
+
+    def _record(self, begin: int) -> int | None:
+        """Take the record at byte `begin` and return where the next one begins; None at the end of the data."""
+        self._file.seek(begin)
+        head = self._file.read(RECORD_HEAD)
+        if len(head) < RECORD_HEAD:
+            raise EOFError("the end of the file was never written")
+        kind, length = head[0], int.from_bytes(head[1:], "little")
+        end = begin + RECORD_HEAD + length
+        if kind in (Opcode.DATA_END, Opcode.FOOTER):
+            return None
+        if kind == 0:
+            raise ValueError("no record begins here")
+        if end > self._size:
+            raise EOFError(f"a record of {length} bytes is cut off after {self._size - begin - RECORD_HEAD}")
+        where = f"{self._name}: record at byte {begin}"
+        if Opcode.DATA_END < kind < FIRST_PRIVATE_OPCODE:
+            self._log.add(Loss(LossKind.DAMAGED, where, f"unknown opcode 0x{kind:02x}", None, length))
+        elif kind in _TAKEN:
+            try:
+                record = next(_parse(head + self._file.read(length)))
+            except DAMAGE as error:
+                self._log.add(Loss(LossKind.DAMAGED, where, short_reason(error), None, length))
+            else:
+                self._take(record, begin, end)
+        return end
 
     def _take(self, record: McapRecord, begin: int, end: int) -> None:
         if isinstance(record, Chunk):
@@ -294,7 +312,7 @@ class _Scan:
 
         def load() -> list[RawRecord]:
             self._file.seek(run.begin)
-            return self._raw(_records(io.BytesIO(self._file.read(run.end - run.begin)), self._size))
+            return self._raw(_records(self._file.read(run.end - run.begin)))
 
         self._blocks.append(Block(run.start_ns, load))
 
@@ -312,8 +330,6 @@ class _Scan:
         if saved:
             self._blocks.append(Block(saved[0][0], lambda: saved))
         lost = self._size - begin
-        if lost == 0 and why == "EndOfFile":
-            why = "the file stops between two records; its end was never written"
         kept = f"; {len(saved)} messages from its last, incomplete chunk are kept" if saved else ""
         where = f"{self._name}: from byte {begin}"
         self._log.add(Loss(LossKind.TRUNCATED, where, f"{why}{kept}", None if lost else 0, lost))
@@ -370,14 +386,18 @@ def _beginning(chunk: Chunk) -> Iterator[McapRecord]:
             plain += feed(chunk.data[at : at + SALVAGE_STEP_BYTES])
         except DAMAGE:  # the compressed stream breaks here; the caller reports the damage
             break
-    return _records(io.BytesIO(bytes(plain)), len(plain))
+    return _records(bytes(plain))
 
 
-def _records(stream: IO[bytes], limit: int) -> Iterator[McapRecord]:
-    """Records until the stream ends or stops making sense."""
+def _parse(data: bytes) -> Iterator[McapRecord]:
+    return StreamReader(io.BytesIO(data), skip_magic=True, emit_chunks=True, record_size_limit=len(data)).records
+
+
+def _records(data: bytes) -> Iterator[McapRecord]:
+    """Records until the data ends or stops making sense; whoever calls has logged the damage already."""
     try:
-        yield from StreamReader(stream, skip_magic=True, emit_chunks=True, record_size_limit=limit).records
-    except DAMAGE:  # the end of a cut-off stream; whoever calls has logged the damage already
+        yield from _parse(data)
+    except DAMAGE:
         return
 
 

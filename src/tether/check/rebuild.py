@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -99,102 +100,117 @@ class Samples:
 
 
 def rebuild(episode: Episode, samples: Samples) -> Iterator[Step]:
-    """Every step of the stages in order of time: decisions first, then commands, then the gate's ticks."""
-    decisions: dict[int, Decision] = {}
-    yield from _decisions(episode, samples, decisions)
-    commands: dict[int, Command | None] = {}
-    yield from _commands(episode, samples, decisions, commands)
-    if episode.plans:
-        yield from _verdicts(episode, samples, decisions, commands)
+    """Every step of the stages, in the order in which the run took them; ends at a step whose samples are missing.
+
+    A decision comes before the commands that follow it, and a tick's command before the gate's verdict on it.
+    """
+    again = _Rebuilder(episode, samples)
+    decisions = deque(sorted(episode.states))
+    try:
+        for tick, proposed in sorted(episode.proposed.items()):
+            while decisions and again.precedes(decisions[0], proposed):
+                yield from again.decision(decisions.popleft())
+            yield again.command(tick)
+            if again.can_judge(tick):
+                yield again.verdict(tick)
+        for decision_id in decisions:
+            yield from again.decision(decision_id)
+    except MissingSampleError as error:
+        stage, number, recorded = again.at
+        yield Step(stage, number, recorded, None, error.ref)
 
 
-def _decisions(episode: Episode, samples: Samples, decisions: dict[int, Decision]) -> Iterator[Step]:
-    start = episode.start
-    number = int(start.episode)
-    fusion, policy = make_fusion_stage(start.policy), make_policy_stage(start.policy)
-    bridge = make_bridge_stage()
-    fusion.reset(convert.skill_from(start.skill))
-    policy.reset(int(start.seed))
-    bridge.reset()
-    for decision_id, recorded in sorted(episode.states.items()):
-        try:
-            state = fusion.step(decision_id, convert.to_ns(recorded.stamp), _arrivals(recorded, number, samples))
-            output_record = episode.outputs.get(decision_id)
-            truths = [] if output_record is None else _of(convert.refs_from(output_record.used), Stream.TRUTH)
-            truth = samples.truth(truths)
-        except MissingSampleError as error:
-            yield Step("fusion", decision_id, recorded, None, error.ref)
-            return
-        yield Step("fusion", decision_id, recorded, convert.fused_state_message(state, number))
+class _Rebuilder:
+    """The stages of one recorded episode, run once more. `at`: the step that is being rebuilt."""
+
+    def __init__(self, episode: Episode, samples: Samples) -> None:
+        start = episode.start
+        self._episode = episode
+        self._samples = samples
+        self._number = int(start.episode)
+        self._fusion, self._policy = make_fusion_stage(start.policy), make_policy_stage(start.policy)
+        self._bridge, self._motion = make_bridge_stage(), make_motion_stage(start.profile)
+        self._gate = make_gate_stage(start.policy)
+        self._fusion.reset(convert.skill_from(start.skill))
+        self._policy.reset(int(start.seed))
+        self._bridge.reset()
+        self._gate.reset()
+        self._decisions: dict[int, Decision] = {}
+        self._commands: dict[int, Command | None] = {}
+        self._judged = 0
+        self.at: tuple[str, int, Any] = ("fusion", 0, None)
+
+    def precedes(self, decision_id: int, proposed: Any) -> bool:
+        """Whether a decision was made before a command: the command follows it or a later one, or is younger."""
+        follows = proposed.has_command and int(proposed.decision_id) >= decision_id
+        return follows or convert.to_ns(self._episode.states[decision_id].stamp) <= convert.to_ns(proposed.stamp)
+
+    def decision(self, decision_id: int) -> Iterator[Step]:
+        """State, proposal and arbitrated decision, as far as they were recorded."""
+        episode, recorded = self._episode, self._episode.states[decision_id]
+        self.at = ("fusion", decision_id, recorded)
+        arrivals = _arrivals(recorded, self._number, self._samples)
+        state = self._fusion.step(decision_id, convert.to_ns(recorded.stamp), arrivals)
+        output_record = episode.outputs.get(decision_id)
+        truths = [] if output_record is None else _of(convert.refs_from(output_record.used), Stream.TRUTH)
+        truth = self._samples.truth(truths)
+        yield Step("fusion", decision_id, recorded, convert.fused_state_message(state, self._number))
         if output_record is None:
-            continue  # the recording ends between two stages
-        output = policy.step(state, truth)
-        yield Step("policy", decision_id, output_record, convert.policy_output_message(output, number))
-        decisions[decision_id] = bridge.step(output)
+            return  # the recording ends between two stages
+        output = self._policy.step(state, truth)
+        yield Step("policy", decision_id, output_record, convert.policy_output_message(output, self._number))
+        decision = self._decisions[decision_id] = self._bridge.step(output)
         if decision_id in episode.decisions:
-            rebuilt = convert.decision_message(decisions[decision_id], number)
+            rebuilt = convert.decision_message(decision, self._number)
             yield Step("opd_bridge", decision_id, episode.decisions[decision_id], rebuilt)
 
-
-def _commands(
-    episode: Episode, samples: Samples, decisions: dict[int, Decision], commands: dict[int, Command | None]
-) -> Iterator[Step]:
-    motion = make_motion_stage(episode.start.profile)
-    number = int(episode.start.episode)
-    for tick, recorded in sorted(episode.proposed.items()):
+    def command(self, tick: int) -> Step:
+        """What the primitives proposed at a tick."""
+        recorded = self._episode.proposed[tick]
+        self.at = ("primitive_executor", tick, recorded)
         refs = convert.refs_from(recorded.used)
-        decision = decisions.get(int(recorded.decision_id))
+        decision = self._decisions.get(int(recorded.decision_id))
         stamp_ns = convert.to_ns(recorded.stamp)
-        try:
-            joints, imu = samples.joints(_of(refs, Stream.JOINTS)), samples.imu(_of(refs, Stream.IMU))
-        except MissingSampleError as error:
-            yield Step("primitive_executor", tick, recorded, None, error.ref)
-            return
+        joints = self._samples.joints(_of(refs, Stream.JOINTS))
+        imu = self._samples.imu(_of(refs, Stream.IMU))
         action = decision.action if decision is not None else None
-        commands[tick] = motion.tick(tick, stamp_ns, joints, imu, action)
-        rebuilt = convert.proposed_message(commands[tick], number, tick, stamp_ns, refs)
-        yield Step("primitive_executor", tick, recorded, rebuilt)
+        command = self._commands[tick] = self._motion.tick(tick, stamp_ns, joints, imu, action)
+        rebuilt = convert.proposed_message(command, self._number, tick, stamp_ns, refs)
+        return Step("primitive_executor", tick, recorded, rebuilt)
 
+    def can_judge(self, tick: int) -> bool:
+        """Whether the gate's tick can be rebuilt: in lockstep, and every tick of it before was.
 
-def _verdicts(
-    episode: Episode, samples: Samples, decisions: dict[int, Decision], commands: dict[int, Command | None]
-) -> Iterator[Step]:
-    """Lockstep only: in real time the gate's steady clock and the times of arrival are its own."""
-    gate = make_gate_stage(episode.start.policy)
-    gate.reset()
-    for tick, recorded in sorted(episode.verdicts.items()):
-        if tick not in episode.plans or tick not in episode.batches:
-            return
+        In real time the gate's steady clock and the times of arrival are its own.
+        """
+        episode = self._episode
+        recorded = tick in episode.verdicts and tick in episode.plans and tick in episode.batches
+        return recorded and tick == self._judged
+
+    def verdict(self, tick: int) -> Step:
+        """What the gate made of a tick."""
+        episode, recorded = self._episode, self._episode.verdicts[tick]
+        self.at = ("safety_supervisor", tick, recorded)
         plan = convert.tick_plan_from(episode.plans[tick])
-        try:
-            inputs = _gate_inputs(plan, convert.imu_batch_from(episode.batches[tick]), samples, decisions, commands)
-        except MissingSampleError as error:
-            yield Step("safety_supervisor", tick, recorded, None, error.ref)
-            return
-        gate.take(plan.stamp_ns, plan.stamp_ns, inputs)
-        output = gate.tick(tick, plan.stamp_ns, plan.stamp_ns)
+        self._gate.take(plan.stamp_ns, plan.stamp_ns, self._gate_inputs(plan))
+        output = self._gate.tick(tick, plan.stamp_ns, plan.stamp_ns)
+        self._judged += 1
         refs = convert.refs_from(recorded.used)
-        yield Step("safety_supervisor", tick, recorded, convert.verdict_message(output, int(recorded.episode), refs))
+        return Step("safety_supervisor", tick, recorded, convert.verdict_message(output, self._number, refs))
 
-
-def _gate_inputs(
-    plan: TickPlan,
-    batch: ImuBatch,
-    samples: Samples,
-    decisions: dict[int, Decision],
-    commands: dict[int, Command | None],
-) -> GateInputs:
-    pictures = samples.pictures(_of(plan.due, Stream.CAMERA))
-    decision = decisions.get(plan.decision_id) if plan.decision_id is not None else None
-    command = commands.get(plan.tick)
-    return GateInputs(
-        joints=samples.joints(_of(plan.due, Stream.JOINTS)),
-        imu=samples.imu(sample.ref for sample in batch.samples),
-        pictures=[picture.ref for picture in pictures if picture.rejected is None],
-        executed=samples.executed(_of(plan.due, Stream.EXECUTED)),
-        actions=[] if decision is None else [decision.action],
-        proposed=[] if command is None else [command],
-    )
+    def _gate_inputs(self, plan: TickPlan) -> GateInputs:
+        samples, batch = self._samples, convert.imu_batch_from(self._episode.batches[plan.tick])
+        pictures = samples.pictures(_of(plan.due, Stream.CAMERA))
+        decision = self._decisions.get(plan.decision_id) if plan.decision_id is not None else None
+        command = self._commands.get(plan.tick)
+        return GateInputs(
+            joints=samples.joints(_of(plan.due, Stream.JOINTS)),
+            imu=samples.imu(sample.ref for sample in batch.samples),
+            pictures=[picture.ref for picture in pictures if picture.rejected is None],
+            executed=samples.executed(_of(plan.due, Stream.EXECUTED)),
+            actions=[] if decision is None else [decision.action],
+            proposed=[] if command is None else [command],
+        )
 
 
 def _arrivals(recorded: Any, episode: int, samples: Samples) -> Arrivals:

@@ -192,4 +192,7 @@ def _changed_inputs(recording: Recording, samples: Samples, episode: int, step: 
         changed.append((Stream.JOINTS.value, "the newest joint sample differs from the one that was fused"))
     if step.stage == "policy" and not changed and any(ref.stream is Stream.TRUTH for ref in used):
         changed.append((Stream.TRUTH.value, "the fused state is as recorded, so the truth is not"))
+    if step.stage == "primitive_executor" and not changed and any(ref.stream is Stream.JOINTS for ref in used):
+        text = "decision and IMU are as recorded, so a joint sample is not, or this code computes something else"
+        changed.append((Stream.JOINTS.value, text))
     return changed

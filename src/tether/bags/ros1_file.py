@@ -135,12 +135,17 @@ class _Walk:
         self._file.readline(64)
         begin = self._file.tell()
         try:
+            index_at = Header.read(self._file, RecordType.BAGHEADER).get_uint64("index_pos")
+            self._file.seek(begin)
             while begin < self._size:
                 self._record()
                 begin = self._file.tell()
-        except DAMAGE as error:  # cut off or damaged: everything before `begin` has been taken
-            what = short_reason(error)
-            self._log.add(Loss(LossKind.TRUNCATED, f"{self._name}: from byte {begin}", what, None, self._size - begin))
+            if not 0 < index_at <= self._size:
+                raise EOFError("the file ends between two records; its index was never written, or is cut off")
+        except DAMAGE as error:  # everything before `begin` has been taken
+            lost = self._size - begin
+            where = f"{self._name}: from byte {begin}"
+            self._log.add(Loss(LossKind.TRUNCATED, where, short_reason(error), None, lost))
         self._flush()
         return StorageFile(self._topics, self._blocks, self._file.close, dict(self._counts), self._end_ns)
 

@@ -68,6 +68,13 @@ class RecorderNode(StageNode):
     def on_tick(self, inputs: TickInputs) -> None:
         """Never called: the recorder needs nothing."""
 
+    def on_activate(self, state: Any) -> TransitionCallbackReturn:
+        """A bag that has been finished is not gone on with: clean up and configure for a new one."""
+        if self._writer is None:
+            self.get_logger().error("not activated: the bag is finished; clean up and configure to begin a new one")
+            return TransitionCallbackReturn.FAILURE
+        return super().on_activate(state)
+
     def on_deactivate(self, state: Any) -> TransitionCallbackReturn:
         """The bag is finished here: the recorder goes down last, and what follows is not part of the run."""
         result = super().on_deactivate(state)

@@ -1,0 +1,236 @@
+"""Reading an MCAP file that has no usable index: record by record, keeping whatever stands before a damage."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO, Any
+
+import lz4.frame
+import zstandard
+from mcap.data_stream import ReadDataStream
+from mcap.opcode import Opcode
+from mcap.records import Chunk, McapRecord, Message
+from mcap.stream_reader import MAGIC_SIZE, StreamReader, breakup_chunk
+
+from tether.bags.damage import DAMAGE, short_reason
+from tether.bags.mcap_channels import Channels
+from tether.bags.model import Block, RawRecord, StorageFile
+from tether.bags.report import Loss, LossKind, LossLog
+
+LOOSE_PER_BLOCK = 512
+"""Messages outside of chunks are read in runs of this many."""
+RECORD_HEAD = 9
+"""Opcode (1 byte) and length (8 bytes) before every record."""
+FIRST_PRIVATE_OPCODE = 0x80
+"""Opcodes from here on are for applications; a reader passes over them."""
+MAX_SALVAGE_BYTES = 256 * 2**20
+SALVAGE_STEP_BYTES = 64 * 1024
+_TAKEN = (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.CHUNK)
+
+
+@dataclass
+class _Loose:
+    """A run of messages outside of chunks, from byte `begin` to byte `end`."""
+
+    begin: int
+    end: int
+    start_ns: int
+    count: int
+
+
+class Walk:
+    """Walks the records of a file that has no usable index."""
+
+    def __init__(self, file: IO[bytes], size: int, name: str, log: LossLog) -> None:
+        self._file = file
+        self._size = size
+        self._name = name
+        self._log = log
+        self._channels = Channels()
+        self._blocks: list[Block] = []
+        self._loose: _Loose | None = None
+        self._counts: dict[int, int] = {}
+        self._end_ns: int | None = None
+        self._orphans = 0
+
+    def storage(self) -> StorageFile:
+        """Walk as far as the file can be read."""
+        begin = MAGIC_SIZE
+        try:
+            while (end := self._record(begin)) is not None:
+                begin = end
+        except DAMAGE as error:
+            self._lost_from(begin, short_reason(error))
+        self._finish_loose()
+        if self._orphans:
+            where = f"{self._name}: messages of channels that were never declared"
+            self._log.add(Loss(LossKind.DAMAGED, where, "their topic and type are unknown", self._orphans))
+        return StorageFile(self._channels.topics, self._blocks, self._file.close, dict(self._counts), self._end_ns, [])
+
+    def _record(self, begin: int) -> int | None:
+        """Take the record at byte `begin` and return where the next one begins; None at the end of the data."""
+        self._file.seek(begin)
+        head = self._file.read(RECORD_HEAD)
+        if len(head) < RECORD_HEAD:
+            raise EOFError("the end of the file was never written")
+        kind, length = head[0], int.from_bytes(head[1:], "little")
+        end = begin + RECORD_HEAD + length
+        if kind in (Opcode.DATA_END, Opcode.FOOTER):
+            return None
+        if kind == 0:
+            raise ValueError("no record begins here")
+        if end > self._size:
+            raise EOFError(f"a record of {length} bytes is cut off after {self._size - begin - RECORD_HEAD}")
+        where = f"{self._name}: record at byte {begin}"
+        if Opcode.DATA_END < kind < FIRST_PRIVATE_OPCODE:
+            self._log.add(Loss(LossKind.DAMAGED, where, f"unknown opcode 0x{kind:02x}", None, length))
+        elif kind in _TAKEN:
+            try:
+                record = next(_parse(head + self._file.read(length)))
+            except DAMAGE as error:
+                self._log.add(Loss(LossKind.DAMAGED, where, short_reason(error), None, length))
+            else:
+                self._take(record, begin, end)
+        return end
+
+    def _take(self, record: McapRecord, begin: int, end: int) -> None:
+        if isinstance(record, Chunk):
+            self._finish_loose()
+            self._take_chunk(record, begin)
+        elif isinstance(record, Message):
+            if self._loose is None:
+                self._loose = _Loose(begin, end, record.log_time, 0)
+            self._loose.end = end
+            self._loose.start_ns = min(self._loose.start_ns, record.log_time)
+            self._loose.count += 1
+            self._count(record)
+            if self._loose.count >= LOOSE_PER_BLOCK:
+                self._finish_loose()
+        else:
+            self._channels.see(record)
+
+    def _count(self, message: Message) -> bool:
+        topic = self._channels.index.get(message.channel_id)
+        if topic is None:
+            self._orphans += 1
+            return False
+        self._counts[topic] = self._counts.get(topic, 0) + 1
+        self._end_ns = max(self._end_ns or 0, message.log_time)
+        return True
+
+    def _take_chunk(self, chunk: Chunk, begin: int) -> None:
+        records = _chunk_records(chunk, f"{self._name}: chunk at byte {begin}", self._log)
+        for record in records:
+            self._channels.see(record)
+        times = [r.log_time for r in records if isinstance(r, Message) and self._count(r)]
+        if times:
+            self._blocks.append(Block(min(times), self._reload_chunk(begin)))
+
+    def _reload_chunk(self, begin: int) -> Callable[[], list[RawRecord]]:
+        def load() -> list[RawRecord]:
+            self._file.seek(begin + RECORD_HEAD)
+            chunk = Chunk.read(ReadDataStream(self._file))
+            return self._raw(_chunk_records(chunk, f"{self._name}: chunk at byte {begin}", self._log))
+
+        return load
+
+    def _finish_loose(self) -> None:
+        run, self._loose = self._loose, None
+        if run is None:
+            return
+
+        def load() -> list[RawRecord]:
+            self._file.seek(run.begin)
+            return self._raw(_records(self._file.read(run.end - run.begin)))
+
+        self._blocks.append(Block(run.start_ns, load))
+
+    def _raw(self, records: Any) -> list[RawRecord]:
+        raw = []
+        for record in records:
+            if isinstance(record, Message) and record.channel_id in self._channels.index:
+                raw.append((record.log_time, self._channels.index[record.channel_id], record.data))
+        raw.sort(key=_log_time)
+        return raw
+
+    def _lost_from(self, begin: int, why: str) -> None:
+        """The file ends, or makes no sense, at `begin`; keep what a chunk that was cut off still shows."""
+        saved = self._salvage(begin)
+        if saved:
+            self._blocks.append(Block(saved[0][0], lambda: saved))
+        lost = self._size - begin
+        kept = f"; {len(saved)} messages from its last, incomplete chunk are kept" if saved else ""
+        where = f"{self._name}: from byte {begin}"
+        self._log.add(Loss(LossKind.TRUNCATED, where, f"{why}{kept}", None, lost))
+
+    def _salvage(self, begin: int) -> list[RawRecord]:
+        self._file.seek(begin)
+        head = self._file.read(RECORD_HEAD)
+        if len(head) < RECORD_HEAD or head[0] != Opcode.CHUNK:
+            return []
+        try:
+            chunk = Chunk.read(ReadDataStream(io.BytesIO(self._file.read(MAX_SALVAGE_BYTES))))
+            records = _in_span(chunk, _beginning(chunk))
+        except DAMAGE:  # the cut is in the chunk's own head, or the head is nonsense: nothing to save
+            return []
+        for record in records:
+            self._channels.see(record)
+            if isinstance(record, Message):
+                self._count(record)
+        return self._raw(records)
+
+
+def _chunk_records(chunk: Chunk, where: str, log: LossLog) -> list[McapRecord]:
+    """A whole chunk's records. A damaged chunk whose checksum is wrong yields none, for then nothing in it
+    can be trusted; one that carries no checksum yields what stands before the damage."""
+    size = len(chunk.data)
+    if chunk.compression not in ("", "zstd", "lz4"):
+        log.add(Loss(LossKind.DAMAGED, where, f"compression {chunk.compression!r} is not supported", None, size))
+        return []
+    try:
+        return breakup_chunk(chunk, validate_crc=True)
+    except DAMAGE as error:  # a damaged chunk is skipped: its length still leads to the next record
+        records = [] if chunk.uncompressed_crc else _in_span(chunk, _beginning(chunk))
+        kept = sum(isinstance(record, Message) for record in records)
+        what = short_reason(error) + (f"; the {kept} messages before it are kept" if kept else "")
+        log.add(Loss(LossKind.DAMAGED, where, what, None, size))
+        return records
+
+
+def _in_span(chunk: Chunk, records: Iterator[McapRecord]) -> list[McapRecord]:
+    first, last = chunk.message_start_time, chunk.message_end_time
+    return [r for r in records if not isinstance(r, Message) or first <= r.log_time <= last]
+
+
+def _beginning(chunk: Chunk) -> Iterator[McapRecord]:
+    """Records at the beginning of a chunk whose data is cut off or damaged further on."""
+    plain = bytearray()
+    feed: Callable[[bytes], bytes] = bytes
+    if chunk.compression == "zstd":
+        feed = zstandard.ZstdDecompressor().decompressobj().decompress
+    elif chunk.compression == "lz4":
+        feed = lz4.frame.LZ4FrameDecompressor().decompress
+    for at in range(0, len(chunk.data), SALVAGE_STEP_BYTES):
+        try:
+            plain += feed(chunk.data[at : at + SALVAGE_STEP_BYTES])
+        except DAMAGE:  # the compressed stream breaks here; the caller reports the damage
+            break
+    return _records(bytes(plain))
+
+
+def _parse(data: bytes) -> Iterator[McapRecord]:
+    return StreamReader(io.BytesIO(data), skip_magic=True, emit_chunks=True, record_size_limit=len(data)).records
+
+
+def _records(data: bytes) -> Iterator[McapRecord]:
+    """Records until the data ends or stops making sense; whoever calls has logged the damage already."""
+    try:
+        yield from _parse(data)
+    except DAMAGE:
+        return
+
+
+def _log_time(record: RawRecord) -> int:
+    return record[0]

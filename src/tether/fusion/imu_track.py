@@ -60,8 +60,9 @@ class ImuTrack:
         """The pieces from start to end, in order; their lengths add up to the whole."""
         first = bisect_right(self._readings, (start_ns, float("inf")))
         last = bisect_left(self._readings, (end_ns,))
-        knots = [start_ns, *(r.stamp_ns for r in self._readings[first:last]), end_ns]
-        values = [self._at(t) for t in knots]
+        between = self._readings[first:last]
+        knots = [start_ns, *(r.stamp_ns for r in between), end_ns]
+        values = [self._at(start_ns), *between, self._at(end_ns)]
         pieces = []
         for t0, t1, a, b in zip(knots, knots[1:], values, values[1:], strict=False):
             dt_s = (t1 - t0) * 1e-9
@@ -70,8 +71,8 @@ class ImuTrack:
             if a is None or b is None or t1 - t0 > self._max_gap_ns:
                 pieces.append(Piece(dt_s, 0.0, 0.0, 0.0, 0.0, 0.0, False))
             else:
-                mid = [0.5 * (p + q) for p, q in zip(a[1:], b[1:], strict=True)]
-                pieces.append(Piece(dt_s, mid[0], mid[1], mid[2], mid[3], mid[4], True))
+                wx, wy, wz = 0.5 * (a.wx + b.wx), 0.5 * (a.wy + b.wy), 0.5 * (a.wz + b.wz)
+                pieces.append(Piece(dt_s, wx, wy, wz, 0.5 * (a.fx + b.fx), 0.5 * (a.fy + b.fy), True))
         return pieces
 
     def newest_mean(self, end_ns: int, span_ns: int) -> Piece | None:

@@ -191,3 +191,11 @@ def corrected(belief: Belief, innovation: F64, H: F64, R: F64) -> Belief:
     left = np.eye(N_STATES) - K @ H
     P = left @ belief.P @ left.T + K @ R @ K.T
     return Belief(belief.stamp_ns, belief.x + K @ innovation, 0.5 * (P + P.T))
+
+
+def told(belief: Belief, state: int, value: float, variance: float) -> Belief:
+    """Kalman update by a direct measurement of one state."""
+    column = belief.P[:, state]
+    gain = column / (column[state] + variance)
+    x = belief.x + gain * (value - belief.x[state])
+    return Belief(belief.stamp_ns, x, belief.P - np.outer(gain, column))

@@ -21,7 +21,7 @@ from tether.contracts import F64, CameraModel, ImageFeature, ImuSample
 from tether.fusion.box_model import BoxModel
 from tether.fusion.classic_config import ClassicConfig
 from tether.fusion.imu_track import ImuTrack
-from tether.fusion.kalman import CUBE, N_STATES, SIZE, TILT, Belief, CubeMotion, Relative, corrected
+from tether.fusion.kalman import CUBE, N_STATES, SIZE, TILT, Belief, CubeMotion, Relative, corrected, told
 
 _INWARDS = np.array([1.0, 1.0, -1.0, -1.0])
 """Direction in which each edge (x1, y1, x2, y2) moves where something hides a part of the box."""
@@ -226,10 +226,10 @@ class CubeTracker:
         """The ground is level on average: said about once in the time over which its tilt remembers itself."""
         imu = self._config.imu
         dt_s = max((belief.stamp_ns - since_ns) * 1e-9, 1e-3)
-        H = np.zeros((2, N_STATES))
-        H[0, TILT.start] = H[1, TILT.start + 1] = 1.0
-        R = np.eye(2) * imu.tilt_rad**2 * max(imu.tilt_memory_s / dt_s, 1.0)
-        return corrected(belief, -belief.x[TILT], H, R)
+        variance = imu.tilt_rad**2 * max(imu.tilt_memory_s / dt_s, 1.0)
+        for state in range(TILT.start, TILT.stop):
+            belief = told(belief, state, 0.0, variance)
+        return belief
 
     # -- Small things --------------------------------------------------------------------------------------------
 

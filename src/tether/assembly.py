@@ -15,7 +15,7 @@ import numpy as np
 
 from tether.bridge.stage import BridgeStage
 from tether.clock import SteadyClock
-from tether.contracts import Policy, Primitive, SkillContext
+from tether.contracts import Primitive, SkillContext
 from tether.errors import Fault, InvalidInputError
 from tether.fusion.classic import ClassicEstimator, load_classic_config
 from tether.fusion.estimator import Estimator, NoEstimator
@@ -31,6 +31,7 @@ from tether.motion.kinematics import COMMAND_JOINTS
 from tether.motion.stage import MotionStage
 from tether.pipeline import Pipeline, Stages
 from tether.policy.classic import ClassicPolicy
+from tether.policy.protocol import Policy
 from tether.policy.scripted import ScriptedPolicy
 from tether.policy.stage import PolicyStage
 from tether.resources import resource_path
@@ -141,7 +142,7 @@ def make_motion_stage(profile_name: str) -> MotionStage:
     actuation = profile(profile_name).actuation
     lag = LagModel(actuation.dead_time_s, actuation.time_constant_s)
     config = load_motion_config(resource_path("config", "motion.yaml"))
-    return MotionStage(Executor(robot(), skills(), config, lag))
+    return MotionStage(Executor(robot(), skills(), config, lag), round(config.decision_s * 1e9))
 
 
 def make_gate_model(policy: str, *, physical: bool = False) -> GateModel:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -371,44 +370,6 @@ class EpisodeResult:
     attempts: int
     duration_s: float
     failure: str | None
-
-
-class Policy(Protocol):
-    """Chooses a hybrid action from the fused state. `truth` is None unless the policy declares itself an oracle."""
-
-    source: Source
-    is_oracle: bool
-
-    def reset(self, seed: int) -> None:
-        """Forget everything; `seed` starts the policy's own random stream."""
-
-    def decide(self, state: FusedState, truth: TruthSample | None) -> HybridAction:
-        """The action for this decision. Deterministic given reset seed and the sequence of inputs."""
-
-    def state_hash(self) -> str:
-        """Hex digest of the recurrent state, for replay's bit-for-bit comparison."""
-
-    def rng_hash(self) -> str:
-        """Hex digest of the random state; constant for a policy that draws nothing."""
-
-
-class World(Protocol):
-    """What the robot acts in: MuJoCo, Isaac Sim or the physical robot, behind one face.
-
-    A tick lasts TICK_NS. `reset` starts an episode and delivers tick 0; `step(command)` applies the gated command over
-    one tick and returns what was delivered by its end.
-    """
-
-    joint_names: tuple[str, ...]
-
-    def reset(self, spec: EpisodeSpec, start_ns: int = 0) -> TickDelivery:
-        """Start an episode at `start_ns`; the same spec gives the same episode bit for bit, stamps shifted."""
-
-    def step(self, command: Command | None) -> TickDelivery:
-        """Advance one tick. None means that no gated command came: the world's own watchdog counts on it."""
-
-    def close(self) -> None:
-        """Free what the world holds (renderer, GL context, devices)."""
 
 
 @dataclass(frozen=True, eq=False)

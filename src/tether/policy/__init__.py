@@ -1,1 +1,1 @@
-"""Policies behind the hybrid-action interface (contracts.Policy)."""
+"""Policies behind the hybrid-action interface (`tether.policy.protocol.Policy`)."""

@@ -51,7 +51,7 @@ _TRUST_AFTER_S = 0.3
 
 
 class ClassicPolicy:
-    """See the module and `tether.contracts.Policy`. Draws no random numbers."""
+    """See the module and `tether.policy.protocol.Policy`. Draws no random numbers."""
 
     source = Source.CLASSIC
     is_oracle = False

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 
-from tether.contracts import FusedState, Policy, PolicyOutput, SampleRef, Stream, TruthSample
+from tether.contracts import FusedState, PolicyOutput, SampleRef, Stream, TruthSample
 from tether.errors import Fault, InvalidInputError
 from tether.lockstep import in_order
+from tether.policy.protocol import Policy
 from tether.skills import SkillTable
 
 

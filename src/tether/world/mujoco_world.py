@@ -32,19 +32,21 @@ from tether.world.model import (
     COMMAND_JOINTS,
     SUBSTEP_NS,
     SUBSTEPS_PER_TICK,
-    ModelIndex,
     SceneSpec,
     compile_model,
 )
 from tether.world.profile import Profile
-from tether.world.sensors import FastSensors
+from tether.world.sensors import IMU_PERIOD_NS, FastSensors
 from tether.world.servo import Drive, ServoBank
 from tether.world.streams import DelayQueue, Draw, generator
 from tether.world.task import Task
 from tether.world.truth import TruthHistory
+from tether.world.variation import Variation
 from tether.world.watchdog import CommandWatchdog
 
 _GRAVITY = 9.81
+_IMU_SUBSTEPS = tuple(range(IMU_PERIOD_NS // SUBSTEP_NS - 1, SUBSTEPS_PER_TICK, IMU_PERIOD_NS // SUBSTEP_NS))
+"""Physics steps of a tick after which the IMU is read: it falls due every 5 ms."""
 _WHEEL_ANGLES = (math.pi / 3, math.pi, -math.pi / 3)
 _LOST_M = 0.60
 """A cube farther than this from the base's centre cannot be reached without driving."""
@@ -69,7 +71,7 @@ class WorldClock:
 
 
 class MujocoWorld:
-    """See `tether.contracts.World`.
+    """See `tether.world.protocol.World`.
 
     urdf: expanded text of the robot. truth: None leaves the truth channel out altogether. camera: a Camera to render
     pictures with, None for no pictures. clock: what the watchdog runs on; the world's own time where None.
@@ -160,7 +162,7 @@ class MujocoWorld:
             ctrl[:] = row
             mujoco.mj_step(model, data)
             end_ns += SUBSTEP_NS
-            if substep & 1:
+            if substep in _IMU_SUBSTEPS:
                 sensors.read_imu(end_ns)
         self._tick += 1
         self._clock.ns += TICK_NS
@@ -340,40 +342,6 @@ class MujocoWorld:
         geoms = self.data.contact.geom
         touching = geoms[(geoms == self.index.cube_geom).any(axis=1)]
         return all((touching == finger).any() for finger in self.index.finger_geoms)
-
-
-class Variation:
-    """Draws friction, mass, light and camera pose from the seed, always starting from the compiled values."""
-
-    def __init__(self, model: mujoco.MjModel, index: ModelIndex) -> None:
-        self._model = model
-        self._index = index
-        self._friction = model.geom_friction.copy()
-        self._mass = float(model.body_mass[index.cube_body])
-        self._inertia = model.body_inertia[index.cube_body].copy()
-        self._diffuse = model.light_diffuse.copy()
-        self._headlight = model.vis.headlight.diffuse.copy()
-        self._camera_pos = model.cam_pos[index.camera].copy()
-        self._camera_quat = model.cam_quat[index.camera].copy()
-
-    def draw(self, spec: Any, rng: np.random.Generator) -> float:
-        """Vary the model within `spec` (a VariationProfile); returns the factor on the servos' lag."""
-        model, index = self._model, self._index
-        friction, mass, light, lag = (
-            rng.uniform(*span) for span in (spec.friction_scale, spec.mass_scale, spec.light_scale, spec.lag_scale)
-        )
-        model.geom_friction[:] = self._friction
-        model.geom_friction[:, 0] *= friction
-        model.body_mass[index.cube_body] = self._mass * mass
-        model.body_inertia[index.cube_body] = self._inertia * mass
-        model.light_diffuse[:] = self._diffuse * light
-        model.vis.headlight.diffuse[:] = self._headlight * light
-        model.cam_pos[index.camera] = self._camera_pos + spec.camera_position_m * rng.uniform(-1.0, 1.0, 3)
-        turn = np.zeros(4)
-        angle = spec.camera_rotation_rad * rng.uniform(-1.0, 1.0, 3)
-        mujoco.mju_euler2Quat(turn, angle, "xyz")
-        mujoco.mju_mulQuat(model.cam_quat[index.camera], self._camera_quat, turn)
-        return float(lag)
 
 
 def _start_pose(task: Task, model: mujoco.MjModel) -> F64:

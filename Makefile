@@ -14,9 +14,9 @@ SHELL := /bin/sh
 .NOTPARALLEL:
 
 PYTHON ?=
-EPISODES ?=
-ARGS ?=
-T ?= tests
+EPISODES =
+ARGS =
+T = tests
 
 BIN := .venv/bin
 SETUP := PYTHON="$(PYTHON)" sh scripts/setup

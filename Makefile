@@ -20,7 +20,7 @@ T = tests
 
 BIN := .venv/bin
 SETUP := PYTHON="$(PYTHON)" sh scripts/setup
-SOURCES := src scripts tests ros2_ws/src
+SOURCES := setup.py src scripts tests ros2_ws/src
 NODES := $(patsubst %/setup.py,%,$(wildcard ros2_ws/src/*/setup.py))
 EMPTY :=
 NODE_PATH := $(subst $(EMPTY) $(EMPTY),:,$(NODES))

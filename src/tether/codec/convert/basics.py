@@ -42,17 +42,21 @@ def refs_from(messages: Iterable[Any]) -> tuple[SampleRef, ...]:
 
 
 def ages_message(ages: Mapping[Stream, int]) -> list[Any]:
+    """A list of tether_msgs/ModalityAge, in order of the modalities' names."""
     kind = message("tether_msgs/msg/ModalityAge")
     return [kind(stream.value, age) for stream, age in sorted(ages.items())]
 
 
 def ages_from(messages: Iterable[Any]) -> dict[Stream, int]:
+    """Modality → age in ns, from a list of tether_msgs/ModalityAge."""
     return {Stream(m.modality): int(m.age_ns) for m in messages}
 
 
 def latency_fields(latency_ns: Mapping[str, int]) -> tuple[list[str], Any]:
+    """Names of stages and their times in ns, as two fields of a message."""
     return list(latency_ns), np.array(list(latency_ns.values()), np.int64)
 
 
 def latency_from(msg: Any) -> dict[str, int]:
+    """Stage → time in ns, from the two fields of a message."""
     return {stage: int(ns) for stage, ns in zip(msg.latency_stages, msg.latency_ns, strict=True)}

@@ -43,8 +43,8 @@ def _sound_summary(file: IO[bytes], size: int) -> Summary | str:
         summary = SeekingReader(file, record_size_limit=size).get_summary()
         file.seek(size - FOOTER_SIZE - MAGIC_SIZE)
         footer = next(StreamReader(file, skip_magic=True).records)
-    except DAMAGE as error:  # whatever the parser meets in damaged bytes means the same: no usable summary
-        return f"the file has no readable end ({short_reason(error)})"
+    except DAMAGE:  # whatever the parser meets in damaged bytes means the same: no usable summary
+        return "the file has no readable end"
     if summary is None or not isinstance(footer, Footer):
         return "the file has no index"
     if footer.summary_crc and footer.summary_crc != _summary_crc(file, footer, size):

@@ -44,7 +44,7 @@ class RecorderNode(StageNode):
         self._subscriptions_by_topic: dict[str, Subscription[Any]] = {}
         self._loosened: dict[str, QoSProfile] = {}
         self._to_renew: set[str] = set()
-        self._world_ns = 0
+        self._clock_ns = 0
         self._dropped_said = 0
         self._failure: str | None = None
         self._failure_said = False
@@ -107,14 +107,14 @@ class RecorderNode(StageNode):
 
         def take(raw: bytes) -> None:
             if is_clock and self.mode is Mode.LOCKSTEP:
-                self._world_ns = convert.to_ns(decode(raw, topic.type).clock)
+                self._clock_ns = convert.to_ns(decode(raw, topic.type).clock)
             if self._writer is not None:
                 self._writer.write(topic.name, bytes(raw), self._receive_ns())
 
         return take
 
     def _receive_ns(self) -> int:
-        return self._world_ns if self.mode is Mode.LOCKSTEP else time.time_ns()
+        return self._clock_ns if self.mode is Mode.LOCKSTEP else time.time_ns()
 
     def _look(self) -> None:
         """Fit subscriptions and recorded profiles to what publishers offer; say what went wrong."""

@@ -28,7 +28,7 @@ def add_parser(subparsers: Any) -> None:
         "eval",
         help="success of a policy on a task under a profile",
         description="Runs episodes with consecutive seeds and reports success with its 95 % Wilson interval, attempts, "
-        "times and failures by reason. An interrupted one of the core loop goes on where it stopped, where --json names "
+        "times and failures by reason. An interrupted one of the core loop goes on where it stopped, if --json names "
         "the same file and the code is the same.",
     )
     parser.add_argument("--policy", required=True, help="scripted (an oracle) or classic")

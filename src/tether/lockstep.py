@@ -79,6 +79,10 @@ class Inbox:
             f"{name} {number}" for name, epoch, number in self._keys(plan) if (name, epoch, number) not in self._items
         ]
 
+    def where(self) -> str:
+        """The oldest open tick, by name."""
+        return f"tick {self._plans[0].tick} of episode {self._plans[0].episode}" if self._plans else "no tick"
+
     def take(self) -> TickInputs | None:
         """Close the oldest open tick and hand over its inputs, or None while something is missing."""
         if not self._plans:

@@ -32,19 +32,19 @@ class Rollout:
     def __exit__(self, *exc: object) -> None:
         self.world.close()
 
-    def episode(self, seed: int, watch: Watcher | None = None) -> EpisodeResult:
+    def episode(self, seed: int, watch: Watcher | None = None, start_ns: int = EPISODE_START_NS) -> EpisodeResult:
         """Run one episode to its end. `watch` sees every tick's delivery and what the pipeline made of it."""
-        for delivery, trace in self.ticks(seed):
+        for delivery, trace in self.ticks(seed, start_ns):
             if watch is not None and trace is not None:
                 watch(delivery, trace)
             if delivery.result is not None:
                 return delivery.result
         raise AssertionError("a world ends every episode with a result")
 
-    def ticks(self, seed: int) -> Iterator[tuple[TickDelivery, TickTrace | None]]:
-        """The ticks of one episode; the last has a result and no trace."""
+    def ticks(self, seed: int, start_ns: int = EPISODE_START_NS) -> Iterator[tuple[TickDelivery, TickTrace | None]]:
+        """The ticks of one episode that starts at `start_ns`; the last has a result and no trace."""
         spec = EpisodeSpec(*self._spec, seed)
-        delivery = self.world.reset(spec, EPISODE_START_NS)
+        delivery = self.world.reset(spec, start_ns)
         self._pipeline.reset(skill_of_task(self._task_name), seed)
         while delivery.result is None:
             trace = self._pipeline.tick(delivery)

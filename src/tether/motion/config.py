@@ -31,6 +31,9 @@ class MotionConfig:
     stall_s: float = bounded(0.02, 1.0, unit="s", doc="for how long")
     close_s: float = bounded(0.1, 3.0, unit="s", doc="after that long a closing gripper is taken to have closed")
     extrapolate_s: float = bounded(0.05, 2.0, unit="s", doc="an estimate is never carried on for longer")
+    decision_s: float = bounded(
+        0.1, 2.0, unit="s", default=0.5, doc="a decision older than that moves nothing: nobody decides any more"
+    )
 
 
 def load_motion_config(path: Path) -> MotionConfig:

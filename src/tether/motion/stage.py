@@ -13,8 +13,9 @@ from tether.motion.executor import Executor
 class MotionStage:
     """Keeps the newest reading of each sensor for the executor, which runs the primitive."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, decision_max_age_ns: int) -> None:
         self._executor = executor
+        self._decision_max_age_ns = decision_max_age_ns
         self.reset()
 
     def reset(self) -> None:
@@ -31,16 +32,20 @@ class MotionStage:
         imu: Sequence[ImuSample],
         action: HybridAction | None,
     ) -> Command | None:
-        """The command for this tick from what came since the last; None while there is nothing to go by."""
+        """The command for this tick from what came since the last; None while there is nothing to go by.
+
+        A decision that has grown too old is nothing to go by: the gate then misses the command and stops.
+        """
         self._joints = _newest(self._joints, joints)
         self._imu = _newest(self._imu, imu)
+        if action is not None and now_ns - action.stamp_ns > self._decision_max_age_ns:
+            action = None
         command = self._executor.tick(now_ns, self._joints, self._imu, action)
         return None if command is None else dataclasses.replace(command, tick=tick)
 
     def state_hash(self) -> str:
         """Hex digest of the executor's state."""
         return self._executor.state_hash()
-
 
 
 _S = TypeVar("_S", JointSample, ImuSample)

@@ -39,9 +39,9 @@ class FusionNode(StageNode):
         self._fused = self.outlet(topics.FUSED_STATE)
         self.world_inlets()
         self.inlet(topics.IMU_BATCH, lambda msg: self._on_imu(convert.imu_batch_from(msg)))
-        self.inlet(topics.IMAGE_FEATURE, lambda msg: self._on_picture(convert.image_feature_from(msg)))
+        self.inlet(topics.IMAGE_FEATURE, self._on_feature)
         self._joints = JointInlet(self, make_joint_ingest())
-        self.inlet(topics.EXECUTED, lambda msg: self._on_executed(convert.executed_from(msg)))
+        self.inlet(topics.EXECUTED, self._on_executed)
 
     def start_live(self) -> None:
         """Decide on a steady clock."""
@@ -68,24 +68,26 @@ class FusionNode(StageNode):
     def _on_imu(self, batch: ImuBatch) -> None:
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_result(IMU, batch.episode, batch.tick, batch)
-        else:
+        elif batch.episode == self._episode:
             self._imu.append(batch)
             self._arrived()
 
-    def _on_picture(self, feature: ImageFeature) -> None:
+    def _on_feature(self, msg: Any) -> None:
+        feature = convert.image_feature_from(msg)
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_sample(Stream.CAMERA, feature.ref.stamp_ns, feature)
-        else:
+        elif int(msg.episode) == self._episode:
             self._pictures.append(feature)
             self._arrived()
 
     def _arrived(self) -> None:
         self._arrival_ns = time.monotonic_ns()
 
-    def _on_executed(self, executed: ExecutedCommand) -> None:
+    def _on_executed(self, msg: Any) -> None:
+        executed = convert.executed_from(msg)
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_sample(Stream.EXECUTED, executed.ref.stamp_ns, executed)
-        else:
+        elif int(msg.episode) == self._episode:
             self._executed.append(executed)
 
     def _decide_live(self) -> None:

@@ -29,6 +29,10 @@ class PrimitiveExecutorNode(StageNode):
         super().__init__("primitive_executor")
         self._profile = self.param("profile", "real", "name or file of the profile whose servo lag is compensated")
 
+    _imu: list[ImuBatch]
+    _used: list[SampleRef]
+    _action: HybridAction | None
+
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
         self._stage = make_motion_stage(self._profile)
@@ -62,7 +66,7 @@ class PrimitiveExecutorNode(StageNode):
     def _on_imu(self, batch: ImuBatch) -> None:
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_result(IMU, batch.episode, batch.tick, batch)
-        else:
+        elif batch.episode == self._episode:
             self._imu.append(batch)
 
     def _on_decision(self, msg: Any) -> None:
@@ -91,9 +95,9 @@ class PrimitiveExecutorNode(StageNode):
         self._proposed.send(message)
 
     def _forget(self) -> None:
-        self._imu: list[ImuBatch] = []
-        self._used: list[SampleRef] = []
-        self._action: HybridAction | None = None
+        self._imu = []
+        self._used = []
+        self._action = None
 
 
 def main() -> None:

@@ -42,7 +42,7 @@ class PolicyNode(StageNode):
         self.world_inlets()
         self.inlet(topics.FUSED_STATE, lambda msg: self._on_state(convert.fused_state_from(msg), int(msg.episode)))
         if self._stage.is_oracle:
-            self.inlet(topics.TRUTH, lambda msg: self._on_truth(convert.truth_from(msg)))
+            self.inlet(topics.TRUTH, lambda msg: self._on_truth(convert.truth_from(msg), int(msg.episode)))
 
     def on_episode(self, start: Any) -> None:
         """Forget, and start the policy's own random stream."""
@@ -63,18 +63,22 @@ class PolicyNode(StageNode):
         elif episode == self._episode and not (self._stage.is_oracle and self._truth is None):
             self._publish(state)
 
-    def _on_truth(self, truth: TruthSample) -> None:
+    def _on_truth(self, truth: TruthSample, episode: int) -> None:
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_sample(Stream.TRUTH, truth.ref.stamp_ns, truth)
-        else:
+        elif episode == self._episode:
             self._truth = truth
 
     def _publish(self, state: FusedState) -> None:
         start_ns = time.monotonic_ns()
         try:
             output = self._stage.step(state, self._truth)
-        except TetherError as error:
-            self.event(sensors.Severity.ERROR, "decision_refused", str(error), {"decision_id": state.decision_id})
+        except (TetherError, ValueError) as error:
+            text = f"decision {state.decision_id} refused: {error}"
+            if self.mode is Mode.LOCKSTEP:  # everybody waits for this decision, and none will come
+                self.fail(text)
+            else:
+                self.event(sensors.Severity.ERROR, "decision_refused", text, {"decision_id": state.decision_id})
             return
         if self.mode is Mode.REALTIME:
             output = dataclasses.replace(output, latency_ns={"policy": time.monotonic_ns() - start_ns})

@@ -2,11 +2,15 @@
 
 In lockstep a stage runs a tick when its inbox says that everything due has come. In real time it runs on arrival or
 on a steady-clock timer, with whatever has arrived. Either way the node only moves messages; the stage decides.
+
+A message that cannot be understood is an event and is left. A stage that refuses to go on is an event that names it,
+and the end of its process.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from abc import abstractmethod
 from collections import Counter
@@ -31,6 +35,8 @@ from tether.topics import Topic
 from tether_ros import qos
 
 MATCH_DEADLINE_S = 5.0
+WAITING_S = 5.0
+"""Lockstep: a node that stands at one tick for that long says what it waits for."""
 EPISODE = "episode"
 
 
@@ -76,8 +82,10 @@ class StageNode(LifecycleNode):
         self._undo: list[Callable[[], None]] = []
         self._inbox = Inbox(self._all_needs())
         self._active = False
-        self._complaints: Counter[tuple[Stream, str]] = Counter()
-        self._complained_s: dict[tuple[Stream, str], float] = {}
+        self._live_from = 0
+        self._waited: list[str] = []
+        self._complaints: Counter[tuple[str, str]] = Counter()
+        self._complained_s: dict[tuple[str, str], float] = {}
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.mode = Mode(self.param("mode", "realtime", "how the graph keeps time: realtime or lockstep"))
         self._wait_for_match = self.param("wait_for_match", True, "activate only once every outlet has a subscriber")
@@ -127,7 +135,7 @@ class StageNode(LifecycleNode):
             try:
                 take(decode(raw, topic.type))
             except (TetherError, ValueError) as error:
-                self.event(sensors.Severity.ERROR, "malformed_message", f"{topic.name}: {error}")
+                self._malformed(topic, error)
             if self.mode is Mode.LOCKSTEP:
                 self._pump()
 
@@ -155,11 +163,15 @@ class StageNode(LifecycleNode):
         self._outlets = [outlet for outlet in self._outlets if outlet not in outlets]
 
     def every(self, period_s: float, call: Callable[[], None]) -> None:
-        """Call on the steady clock until clean-up, while the node is active."""
+        """Call on the steady clock while the node is active; a TetherError from `call` ends the process."""
 
         def when_active() -> None:
-            if self._active:
+            if not self._active:
+                return
+            try:
                 call()
+            except TetherError as error:
+                self.fail(str(error))
 
         timer = self.create_timer(period_s, when_active, clock=self.steady)
         self._undo.append(lambda: self.destroy_timer(timer))
@@ -178,9 +190,15 @@ class StageNode(LifecycleNode):
         service = self.create_service(kind, name, answer)
         self._undo.append(lambda: self.destroy_service(service))
 
+    def fail(self, reason: str) -> None:
+        """The stage cannot go on: say why, and end the process, which the manager and the launch then name."""
+        self._active = False
+        self.event(sensors.Severity.ERROR, "stage_failed", reason)
+        self.finish(exit_status=1)
+
     def finish(self, exit_status: int = 0) -> None:
         """The node's work is done: its process ends once what was sent has been acknowledged."""
-        for outlet in self._outlets:
+        for outlet in [*self._outlets, *([] if self._events is None else [self._events])]:
             outlet.flush()
         self.exit_status = exit_status
         self.finished = True
@@ -213,14 +231,10 @@ class StageNode(LifecycleNode):
 
     def complain(self, stream: Stream, reason: str, detail: str) -> None:
         """Count something wrong with a stream; say so at most once a second for each reason, with the count."""
-        key = (stream, reason)
-        self._complaints[key] += 1
-        now_s = time.monotonic()
-        if now_s - self._complained_s.get(key, -1.0) < 1.0:
-            return
-        self._complained_s[key] = now_s
-        data = {"stream": stream.value, "reason": reason, "count": self._complaints[key]}
-        self.event(sensors.Severity.WARN, "stream_fault", f"{stream.value}: {reason}: {detail}", data)
+        count = self._count(stream.value, reason)
+        if count is not None:
+            data = {"stream": stream.value, "reason": reason, "count": count}
+            self.event(sensors.Severity.WARN, "stream_fault", f"{stream.value}: {reason}: {detail}", data)
 
     # -- lifecycle --------------------------------------------------------------------------------------------------
 
@@ -247,14 +261,19 @@ class StageNode(LifecycleNode):
             self.get_logger().error(f"not activated: {'; '.join(unmatched)}")
             return TransitionCallbackReturn.FAILURE
         self._active = True
+        self._live_from = len(self._undo)
         if self.mode is Mode.REALTIME:
             self.start_live()
+        else:
+            self.every(WAITING_S, self._say_waiting)
         return super().on_activate(state)
 
     def on_deactivate(self, state: Any) -> TransitionCallbackReturn:
-        """Stop; what waits is forgotten."""
+        """Stop, and with it what began with being active; what waits is forgotten."""
         self._active = False
         self._inbox.clear()
+        while len(self._undo) > self._live_from:
+            self._undo.pop()()
         return super().on_deactivate(state)
 
     def on_cleanup(self, state: Any) -> TransitionCallbackReturn:
@@ -281,10 +300,37 @@ class StageNode(LifecycleNode):
             inputs = self._inbox.take()
             if inputs is None:
                 return
-            self._world_ns = inputs.plan.stamp_ns
-            if EPISODE in inputs.results:
-                self.on_episode(inputs.results[EPISODE])
-            self.on_tick(inputs)
+            plan = inputs.plan
+            self._world_ns = plan.stamp_ns
+            try:
+                if EPISODE in inputs.results:
+                    self.on_episode(inputs.results[EPISODE])
+                self.on_tick(inputs)
+            except (TetherError, ValueError) as error:
+                self.fail(f"episode {plan.episode}, tick {plan.tick}: {error}")
+
+    def _say_waiting(self) -> None:
+        """Lockstep: name what the oldest tick waits for, where that is what it was at the last look."""
+        missing = self._inbox.missing()
+        if missing and missing == self._waited:
+            self.event(sensors.Severity.WARN, "waiting", f"{self._inbox.where()} waits for {', '.join(missing)}")
+        self._waited = missing
+
+    def _malformed(self, topic: Topic, error: Exception) -> None:
+        count = self._count(topic.name, "malformed_message")
+        if count is not None:
+            data = {"topic": topic.name, "count": count}
+            self.event(sensors.Severity.ERROR, "malformed_message", f"{topic.name}: {error}", data)
+
+    def _count(self, what: str, reason: str) -> int | None:
+        """Count something wrong; the count where it is time to say so again, else None."""
+        key = (what, reason)
+        self._complaints[key] += 1
+        now_s = time.monotonic()
+        if now_s - self._complained_s.get(key, -math.inf) < 1.0:
+            return None
+        self._complained_s[key] = now_s
+        return self._complaints[key]
 
     def _all_needs(self) -> Needs:
         return dataclasses.replace(self.needs, at_start=self.needs.at_start | {EPISODE})
@@ -308,9 +354,8 @@ class StageNode(LifecycleNode):
             time.sleep(0.02)
 
     def _tear_down(self) -> None:
-        for undo in reversed(self._undo):
-            undo()
-        self._undo.clear()
+        while self._undo:
+            self._undo.pop()()
         self._outlets.clear()
         self._inlets.clear()
         self._events = None

@@ -9,17 +9,23 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 
 import rclpy
+from rclpy.exceptions import ParameterException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.signals import SignalHandlerOptions
 
+from tether.errors import TetherError
 from tether_ros.node import StageNode
 
+BAD_PARAMETERS = 2
 GRACE_S = 2.0
 """`ros2 launch` interrupts all processes at once: nodes wait this long for the manager to bring them down in order."""
 
 
 def run(make_nodes: Sequence[Callable[[], StageNode]], argv: Sequence[str] | None = None) -> int:
-    """Run the nodes in one process until they are told to go. Returns the exit status."""
+    """Run the nodes in one process until they are told to go; the first that fails ends them all.
+
+    Returns the exit status: 0 done, 1 a node failed, 2 a parameter was refused.
+    """
     rclpy.init(args=list(argv) if argv is not None else sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     interrupted: list[float] = []
 
@@ -29,10 +35,14 @@ def run(make_nodes: Sequence[Callable[[], StageNode]], argv: Sequence[str] | Non
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
     executor = SingleThreadedExecutor()
-    nodes = []
+    nodes: list[StageNode] = []
     try:
         for make in make_nodes:
-            nodes.append(make())
+            try:
+                nodes.append(make())
+            except (TetherError, ValueError, ParameterException) as error:
+                rclpy.logging.get_logger("tether_ros").fatal(f"parameters refused: {error}")
+                return BAD_PARAMETERS
             executor.add_node(nodes[-1])
         while rclpy.ok() and not _done(nodes, interrupted):
             executor.spin_once(timeout_sec=0.1)
@@ -47,7 +57,7 @@ def run(make_nodes: Sequence[Callable[[], StageNode]], argv: Sequence[str] | Non
 
 
 def _done(nodes: Sequence[StageNode], interrupted: Sequence[float]) -> bool:
-    if all(node.finished for node in nodes):
+    if all(node.finished for node in nodes) or any(node.finished and node.exit_status for node in nodes):
         return True
     if not interrupted:
         return False

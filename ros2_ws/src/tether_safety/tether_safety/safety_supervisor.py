@@ -109,6 +109,10 @@ class SafetySupervisorNode(StageNode):
             text = f"{change.source.name} -> {change.target.name} ({change.event.value}): {change.reason}"
             self.event(sensors.Severity.INFO, "gate_mode", text)
 
+    def _is_current(self, episode: int) -> bool:
+        """Whether something belongs to the episode that runs, not to the one before; a robot has no episodes."""
+        return self._physical or episode == self._episode
+
     # -- inlets: kept for the barrier in lockstep, handed over as they come in real time ----------------------------
 
     def _on_joints(self, msg: Any) -> None:
@@ -137,21 +141,21 @@ class SafetySupervisorNode(StageNode):
         executed = convert.executed_from(msg)
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_sample(Stream.EXECUTED, executed.ref.stamp_ns, executed)
-        else:
+        elif self._is_current(int(msg.episode)):
             self._take_live(GateInputs(executed=[executed]))
 
     def _on_decision(self, msg: Any) -> None:
         action = convert.action_from(msg.action)
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_result(DECISION, int(msg.action.episode), action.decision_id, action)
-        else:
+        elif self._is_current(int(msg.action.episode)):
             self._take_live(GateInputs(actions=[action]))
 
     def _on_proposed(self, msg: Any) -> None:
         command = convert.proposed_from(msg)
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_result(PROPOSED, int(msg.episode), int(msg.tick), command)
-        elif command is not None and int(msg.episode) == self._episode:
+        elif command is not None and self._is_current(int(msg.episode)):
             self._take_live(GateInputs(proposed=[command]))
 
 

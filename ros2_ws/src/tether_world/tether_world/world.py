@@ -33,7 +33,7 @@ from tether.contracts import (
     TickPlan,
     TruthSample,
 )
-from tether.errors import TetherError
+from tether.errors import Fault, InvalidInputError, TetherError
 from tether.eval.journal import append_result
 from tether.lockstep import TickInputs
 from tether.world.mujoco_world import MujocoWorld
@@ -60,6 +60,7 @@ class WorldNode(StageNode):
 
     def build(self) -> None:
         """Make the world and its outlets; the truth channel and the camera exist only where the policy needs them."""
+        self._check_parameters()
         kit = policy_kit(self._policy)
         self._oracle = kit.is_oracle
         self._world: MujocoWorld = make_world(
@@ -69,6 +70,7 @@ class WorldNode(StageNode):
             pictures=kit.pictures,
             steady_watchdog=self.mode is Mode.REALTIME,
         )
+        self._undo.append(self._world.close)
         self._send = {
             ImuSample: self.outlet(topics.IMU),
             JointSample: self.outlet(topics.JOINT_STATES),
@@ -90,17 +92,29 @@ class WorldNode(StageNode):
         self._episode = -1
         self._delivery: TickDelivery | None = None
 
+    def _check_parameters(self) -> None:
+        low = {
+            "episodes": (self._episodes, 1),
+            "seed": (self._seed, 0),
+            "truth_age_ms": (self._truth_age_ns, 0),
+            "command_deadline_s": (self._command_deadline_s, 0.1),
+        }
+        faults = [Fault(name, str(value), f"at least {least}") for name, (value, least) in low.items() if value < least]
+        if faults:
+            raise InvalidInputError("world", faults, "correct the parameters named")
+
     def on_activate(self, state: Any) -> Any:
         """Start the first episode."""
         outcome = super().on_activate(state)
         if self.active:
-            self._begin = self.create_timer(0.0, self._begin_first, clock=self.steady)
+            begin = self._begin = self.create_timer(0.0, self._begin_first, clock=self.steady)
+            self._undo.append(lambda: self.destroy_timer(begin))
         return outcome
 
-    def on_cleanup(self, state: Any) -> Any:
-        """Free the world."""
-        self._world.close()
-        return super().on_cleanup(state)
+    def on_deactivate(self, state: Any) -> Any:
+        """Stop in the middle of the episode; active again, the world starts with the next one."""
+        self._delivery = None
+        return super().on_deactivate(state)
 
     def on_episode(self, start: Any) -> None:
         """The world starts episodes itself."""

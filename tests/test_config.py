@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tether.config import bounded, load, parse
+from tether.config import bounded, load, parse, read_yaml
 from tether.errors import InvalidInputError
 
 
@@ -92,3 +92,10 @@ def test_broken_yaml_is_refused_by_line(tmp_path: Path, text: str, expected: str
 def test_missing_file_is_a_named_fault(tmp_path: Path) -> None:
     with pytest.raises(InvalidInputError, match=r"nowhere\.yaml"):
         load(tmp_path / "nowhere.yaml", Outer)
+
+
+def test_a_list_as_a_key_is_refused_with_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "list_key.yaml"
+    path.write_text("a: 1\n? [b, c]\n: 2\n", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=r"list_key\.yaml:2"):
+        read_yaml(path)

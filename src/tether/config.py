@@ -11,7 +11,7 @@ import dataclasses
 import math
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +22,13 @@ from tether.errors import Fault, InvalidInputError
 
 T = TypeVar("T")
 _MISSING = object()
+_NAMES: dict[Any, str] = {
+    float: "a number",
+    int: "a whole number",
+    str: "a text",
+    bool: "true or false",
+    Path: "a path",
+}
 
 
 def bounded(
@@ -40,7 +47,9 @@ class _UniqueKeyLoader(yaml.SafeLoader):
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[Any] = set()
         for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+            key = self.construct_object(key_node, deep=True)
+            if not isinstance(key, Hashable):
+                continue  # refused below, with its line
             if key in seen:
                 raise yaml.MarkedYAMLError(problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark)
             seen.add(key)
@@ -133,7 +142,8 @@ def _build_optional(data: Any, arguments: tuple[Any, ...], where: str, faults: l
         if not trial:
             return value
         attempts.append(trial)
-    faults.extend(min(attempts, key=len))
+    fewest: list[Fault] = min(attempts, key=len)
+    faults.extend(fewest)
     return None
 
 
@@ -201,8 +211,7 @@ def _check_bounds(value: Any, spec: dataclasses.Field[Any], where: str, faults: 
 
 
 def _type_name(schema: Any) -> str:
-    names = {float: "a number", int: "a whole number", str: "a text", bool: "true or false", Path: "a path"}
-    return names.get(schema) or getattr(schema, "__name__", str(schema))
+    return _NAMES.get(schema) or str(getattr(schema, "__name__", schema))
 
 
 def _show(value: Any) -> str:

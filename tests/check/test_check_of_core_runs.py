@@ -187,3 +187,12 @@ def test_bag_of_sensors_alone_is_refused_with_what_is_missing(run: list[Message]
     alone = [message for message in run if message[1] in (topics.IMU, topics.JOINT_STATES)]
     with pytest.raises(InvalidInputError, match=topics.EPISODE_START.name):
         checked(tmp_path, alone)
+
+
+def test_joint_states_in_another_order_are_no_difference_to_the_stages(run: list[Message], tmp_path: Path) -> None:
+    def turned(message: Any) -> Any:
+        name, position, velocity = message.name[::-1], message.position[::-1].copy(), message.velocity[::-1].copy()
+        return with_fields(message, name=name, position=position, velocity=velocity)
+
+    messages = [(ns, t, turned(m) if t is topics.JOINT_STATES else m) for ns, t, m in run]
+    assert checked(tmp_path, messages).identical

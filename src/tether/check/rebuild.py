@@ -11,6 +11,7 @@ from tether.assembly import (
     make_bridge_stage,
     make_fusion_stage,
     make_gate_stage,
+    make_joint_ingest,
     make_motion_stage,
     make_policy_stage,
 )
@@ -59,6 +60,7 @@ class Samples:
     def __init__(self, recording: Recording) -> None:
         self._samples = recording.samples
         self._features = recording.features
+        self._joints = make_joint_ingest()
 
     def imu(self, refs: Iterable[SampleRef]) -> tuple[ImuSample, ...]:
         """IMU samples as ingest hands them on."""
@@ -70,7 +72,16 @@ class Samples:
         return tuple(out)
 
     def joints(self, refs: Iterable[SampleRef]) -> list[JointSample]:
-        """Joint samples."""
+        """Joint samples as ingest hands them on: the commanded joints, in their order."""
+        made = []
+        for ref in refs:
+            self._joints.reset()  # that the stamp was admitted stands in the recording; only the content is judged
+            reading = sensors.joint_reading(self._raw(ref))
+            made.append(self._joints.ingest(reading, ref.stamp_ns, ref.sequence).sample)
+        return [sample for sample in made if sample is not None]
+
+    def raw_joints(self, refs: Iterable[SampleRef]) -> list[JointSample]:
+        """Joint samples as they came, which is how the gate takes them."""
         return [sensors.joint_sample_from(self._raw(ref), ref.sequence) for ref in refs]
 
     def executed(self, refs: Iterable[SampleRef]) -> list[ExecutedCommand]:
@@ -204,7 +215,7 @@ class _Rebuilder:
         decision = self._decisions.get(plan.decision_id) if plan.decision_id is not None else None
         command = self._commands.get(plan.tick)
         return GateInputs(
-            joints=samples.joints(_of(plan.due, Stream.JOINTS)),
+            joints=samples.raw_joints(_of(plan.due, Stream.JOINTS)),
             imu=samples.imu(sample.ref for sample in batch.samples),
             pictures=[picture.ref for picture in pictures if picture.rejected is None],
             executed=samples.executed(_of(plan.due, Stream.EXECUTED)),

@@ -92,7 +92,8 @@ class SafetySupervisorNode(StageNode):
         self._tick += 1
 
     def _take(self, now_ns: int, stamp_ns: int, inputs: GateInputs) -> None:
-        self._used += [j.ref for j in inputs.joints] + [s.ref for s in inputs.imu] + list(inputs.pictures)
+        taken = (*inputs.joints, *inputs.imu, *inputs.executed)
+        self._used += [sample.ref for sample in taken] + list(inputs.pictures)
         self._stage.take(now_ns, stamp_ns, inputs)
 
     def _take_live(self, inputs: GateInputs) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from tether.assembly import robot, skills, skill_of_task
+from tether.assembly import robot, skill_of_task, skills
 from tether.contracts import Estimate, FusedState, Primitive
 from tether.policy.scripted import ScriptedPolicy
 from tether.rollout import Rollout

@@ -35,7 +35,9 @@ def _pictures(world: MujocoWorld, seed: int, ticks: int) -> list[tuple[TickDeliv
 
 def test_cube_is_seen_where_the_camera_model_projects_it() -> None:
     world = _world("ideal")
-    optical_p, optical_r = robot().transform("base_link", "camera_optical_frame", dict.fromkeys(robot().joint_names, 0.0))
+    optical_p, optical_r = robot().transform(
+        "base_link", "camera_optical_frame", dict.fromkeys(robot().joint_names, 0.0)
+    )
     try:
         for seed in range(6):
             _, picture = _pictures(world, seed, 0)[0]
@@ -51,7 +53,9 @@ def test_cube_is_seen_where_the_camera_model_projects_it() -> None:
 
 def test_every_corner_of_the_workspace_is_in_the_picture() -> None:
     model = camera_model(profile("real").camera)
-    optical_p, optical_r = robot().transform("base_link", "camera_optical_frame", dict.fromkeys(robot().joint_names, 0.0))
+    optical_p, optical_r = robot().transform(
+        "base_link", "camera_optical_frame", dict.fromkeys(robot().joint_names, 0.0)
+    )
     for name in ("pick", "pick_moving"):
         spec = task(name)
         play = spec.carrier.radius_m if spec.carrier is not None else 0.0

@@ -23,7 +23,7 @@ def test_joints_stand_in_the_urdf_order_after_those_that_carry_the_base(model: m
     moving = [j.name for j in robot().joints if j.type is not JointType.FIXED]
     in_world = [model.joint(i).name for i in range(model.njnt)]
     assert in_world == [*BASE_JOINTS, *moving, "cube"]
-    assert COMMAND_JOINTS == tuple(n for n in robot().joint_names if n in COMMAND_JOINTS)
+    assert tuple(n for n in robot().joint_names if n in COMMAND_JOINTS) == COMMAND_JOINTS
 
 
 def test_position_limits_equal_the_urdf(model: mujoco.MjModel) -> None:

@@ -69,3 +69,11 @@ def test_watchdog_cannot_be_switched_off_in_a_profile(tmp_path: Path) -> None:
     data["actuation"] = {**data["actuation"], "watchdog_s": 0.0}  # type: ignore[dict-item]
     with pytest.raises(InvalidInputError, match="watchdog_s"):
         load_profile(_write(tmp_path / "bad.yaml", data))
+
+
+def test_the_teachers_world_has_the_servos_of_real_and_the_sensors_of_ideal() -> None:
+    ideal, lagged, real = (
+        load_profile(resource_path("config", f"profiles/{name}.yaml")) for name in ("ideal", "ideal_lagged", "real")
+    )
+    assert lagged.actuation == real.actuation
+    assert (lagged.camera, lagged.imu, lagged.joints) == (ideal.camera, ideal.imu, ideal.joints)

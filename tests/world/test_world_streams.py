@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tether.contracts import ImuSample, SampleRef, Stream
@@ -17,6 +17,7 @@ def _sample(sequence: int) -> ImuSample:
     return ImuSample(SampleRef(Stream.IMU, sequence, sequence), np.zeros(3), np.zeros(3))
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 10_000), max_size=60), st.integers(1, 997))
 def test_every_sample_comes_once_when_due_and_in_order_of_delivery(times: list[int], stride: int) -> None:
     queue = DelayQueue()

@@ -11,7 +11,7 @@ import hashlib
 
 import numpy as np
 
-from tether.contracts import F64, TICK_NS, Command, HybridAction, ImuSample, JointSample, Primitive, Source
+from tether.contracts import F64, TICK_NS, Command, HybridAction, ImuSample, JointSample, Primitive
 from tether.errors import Fault, InvalidInputError
 from tether.motion.config import LagModel, MotionConfig
 from tether.motion.kinematics import COMMAND_JOINTS, ArmKinematics
@@ -21,7 +21,6 @@ from tether.skills import SkillTable
 
 _RATE_SHARE = 0.98
 """Set-points move at most at this share of the joints' velocity limits, so that the gate never has to hold them."""
-_ZERO3 = np.zeros(3)
 
 
 class Executor:
@@ -136,7 +135,5 @@ class Executor:
         self._setpoint = np.minimum(np.maximum(self._setpoint + step, k.lower), k.upper)
         velocity = np.zeros(len(COMMAND_JOINTS))
         velocity[:5] = rates
-        return np.minimum(np.maximum(velocity, -k.velocity_limit), k.velocity_limit)
-
-
-__all__ = ["Executor", "LagModel", "Source"]
+        limited: F64 = np.minimum(np.maximum(velocity, -k.velocity_limit), k.velocity_limit)
+        return limited

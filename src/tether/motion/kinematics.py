@@ -54,9 +54,7 @@ class ArmGeometry:
         straight = all(abs(p[2] - lift[2]) < _TOLERANCE_M and abs(p[1] - pan[1]) < _TOLERANCE_M for p in line)
         expected_axes = ((0, 0, 1), (0, 1, 0), (0, 1, 0), (0, 1, 0), (1, 0, 0))
         axes = all(
-            np.allclose(
-                robot.transform("base_link", robot.joint(name).child, zero)[1] @ robot.joint(name).axis, axis
-            )
+            np.allclose(robot.transform("base_link", robot.joint(name).child, zero)[1] @ robot.joint(name).axis, axis)
             for name, axis in zip(ARM_JOINTS, expected_axes, strict=True)
         )
         if not (straight and axes):

@@ -144,6 +144,10 @@ class Reach(Motion):
         ref.opening = view.param("opening")
 
 
+_NARROW_M = 0.002
+"""A grasp goes down with the gripper at its own opening, however wide another primitive left it."""
+
+
 class Grasp(Motion):
     """Align above the estimated cube, descend, close; once the fingers stall on something, stop following."""
 
@@ -166,7 +170,8 @@ class Grasp(Motion):
         goal = p + offset
         here, _ = view.cube(view.measured_ns, view.param("lead"))
         error = view.tool - (here + offset)
-        aligned = math.hypot(error[0], error[1]) < config.align_m
+        narrow = view.opening < config.opening_m + _NARROW_M
+        aligned = narrow and math.hypot(error[0], error[1]) < config.align_m
         if self.phase in ("align", "descend"):
             self.phase = "descend" if aligned else "align"
         if self.phase == "align":

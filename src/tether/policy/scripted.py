@@ -26,6 +26,7 @@ _EMPTY_M = 0.016
 _STALLED_M_S = 0.010
 _LOST_M = 0.035
 """Distance from tool to cube beyond which a cube that should be in the gripper is not."""
+_GRASP_OPENING_M = 0.044
 _OPEN_M = 0.040
 _LIFT_M = 0.09
 
@@ -114,7 +115,7 @@ class ScriptedPolicy:
 
     def _action(self) -> tuple[Primitive, F64]:
         if self._phase is Phase.TRACK:
-            return Primitive.TRACK, self._skills.clipped(Primitive.TRACK, height=_HOVER_M)
+            return Primitive.TRACK, self._skills.clipped(Primitive.TRACK, height=_HOVER_M, opening=_GRASP_OPENING_M)
         if self._phase is Phase.GRASP:
             return Primitive.GRASP, self._skills[Primitive.GRASP].default
         if self._phase is Phase.LIFT:

@@ -118,7 +118,8 @@ class CameraSensor:
             return rgb
         picture, shift = (int(v) for v in self._rng.integers([_NOISE_PICTURES, self._profile.width]))
         noise = np.roll(self._noise[picture], shift, axis=1)
-        return np.clip(rgb + noise, 0, 255).astype(np.uint8)
+        noisy: U8 = np.clip(rgb + noise, 0, 255).astype(np.uint8)
+        return noisy
 
     def close(self) -> None:
         """Free the renderer."""

@@ -17,8 +17,8 @@ import numpy as np
 
 from tether.contracts import TICK_NS
 
-SUBSTEP_NS = 2_500_000
-"""Physics step. A divisor of the tick (4 a tick) and of the IMU's 5 ms."""
+SUBSTEP_NS = 1_250_000
+"""Physics step, 8 a tick, 4 an IMU reading: short enough to integrate stiff servos and contacts explicitly."""
 SUBSTEPS_PER_TICK = TICK_NS // SUBSTEP_NS
 
 BASE_JOINTS = ("base_x", "base_y", "base_z", "base_yaw", "base_pitch", "base_roll")
@@ -40,7 +40,7 @@ class SceneSpec:
     """What stands in the world beside the robot, and how contacts and drives behave. SI units.
 
     Servo gains are the STS3215's in SO101/so101_new_calib.xml of TheRobotStudio/SO-ARM100 (kp 998 N m/rad, kv 2.73,
-    reflected inertia 0.028 kg m²). The gripper's follow from them through its 10 mm pinion, with the stall force
+    reflected inertia 0.028 kg m²). The gripper's follow from them through its 4 mm pinion, with the stall force
     cut to the URDF's effort limit.
     """
 

@@ -11,6 +11,7 @@ import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from tether.config import bounded, load
 from tether.errors import Fault, InvalidInputError
@@ -126,9 +127,9 @@ class Profile:
         return content_hash(self)
 
 
-def content_hash(record: Profile | object) -> str:
+def content_hash(record: Any) -> str:
     """SHA-256 of a dataclass's values, its name and documentation left out."""
-    plain = dataclasses.asdict(record)  # type: ignore[call-overload]
+    plain = dataclasses.asdict(record)
     plain.pop("name", None)
     plain.pop("doc", None)
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()

@@ -91,7 +91,7 @@ class ClassicEstimator:
         self._tool = self._kinematics.tcp(position)
         self._path.append((joints.ref.stamp_ns, self._tool))
         grip = self._grip.take(joints.ref.stamp_ns, 2.0 * float(position[-1]))
-        self.tracker.set_pushed(joints.ref.stamp_ns, grip is not Grip.OPEN)
+        self.tracker.set_pushed(joints.ref.stamp_ns, self._grip.touching)
         holding = grip is Grip.HOLDING and not self._distrusted
         if holding and not self._in_hand:
             self._held_since_ns = joints.ref.stamp_ns

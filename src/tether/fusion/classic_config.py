@@ -70,7 +70,7 @@ class GripConfig:
     """What the fingers say. Openings between the pads."""
 
     open_m: float = bounded(0.0, 0.1, unit="m", doc="at least so far apart: open")
-    closing_m: float = bounded(0.0, 0.1, unit="m", doc="below: has begun to close")
+    touch_m: float = bounded(0.0, 0.1, unit="m", doc="below: they may touch the object, however it is turned")
     empty_m: float = bounded(0.0, 0.1, unit="m", doc="below: nothing of the object can be between them")
     stall_m: float = bounded(0.0, 0.01, unit="m", doc="fingers that move less than this have stopped on something")
     stall_s: float = bounded(0.02, 2.0, unit="s", doc="for so long")

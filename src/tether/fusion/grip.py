@@ -41,13 +41,18 @@ class GripSense:
         still = stamp_ns - recent[0][0] >= self._window_ns and max(openings) - min(openings) < config.stall_m
         if opening_m >= config.open_m:
             self.state = Grip.OPEN
-        elif opening_m < config.empty_m:
-            self.state = Grip.EMPTY
-        elif still:
+        elif opening_m < config.empty_m or self.state is Grip.EMPTY:
+            self.state = Grip.EMPTY  # what was closed on nothing holds nothing until it has been open again
+        elif opening_m < config.touch_m and still:
             self.state = Grip.HOLDING
         elif self.state is not Grip.HOLDING or opening_m - min(openings) > config.stall_m:
             self.state = Grip.MOVING
         return self.state
+
+    @property
+    def touching(self) -> bool:
+        """Whether the fingers are so near to each other that they may push the object."""
+        return bool(self._recent) and self._recent[-1][1] < self._config.touch_m
 
     def dump(self) -> bytes:
         """The memory as bytes, for hashes."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -253,3 +254,14 @@ def test_an_episode_of_another_task_is_refused() -> None:
     world = _world()
     with pytest.raises(InvalidInputError, match="pick_moving"):
         world.reset(EpisodeSpec("pick_moving", "real", 1))
+
+
+def test_a_diverged_simulation_is_an_error_and_no_episode(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # MuJoCo writes its warning into a log file where it runs
+    world = _world()
+    world.reset(_spec(world))
+    world.step(_command())
+    world.data.qvel[0] = 1e12
+    with pytest.raises(RuntimeError, match="diverged"):
+        for _ in range(5):
+            world.step(_command())

@@ -44,6 +44,7 @@ from tether.world.truth import TruthHistory
 from tether.world.variation import Variation
 from tether.world.watchdog import CommandWatchdog
 
+_TICK_S = TICK_NS * 1e-9
 _GRAVITY = 9.81
 _IMU_SUBSTEPS = tuple(range(IMU_PERIOD_NS // SUBSTEP_NS - 1, SUBSTEPS_PER_TICK, IMU_PERIOD_NS // SUBSTEP_NS))
 """Physics steps of a tick after which the IMU is read: it falls due every 5 ms."""
@@ -142,6 +143,7 @@ class MujocoWorld:
         self._episode += 1
         self._tick = 0
         self._start_ns = start_ns
+        self._seed = spec.seed
         self._begin_state(spec.seed)
         self._begin_actuation(spec.seed)
         self._queue = DelayQueue()
@@ -166,6 +168,9 @@ class MujocoWorld:
                 sensors.read_imu(end_ns)
         self._tick += 1
         self._clock.ns += TICK_NS
+        if abs(data.time - self._tick * _TICK_S) > 1e-4:
+            # MuJoCo resets a state that has gone to infinity, its clock included, and carries on as if nothing were.
+            raise RuntimeError(f"the simulation diverged in tick {self._tick} of seed {self._seed}; report the seed")
         return self._deliver(executed, self._judged())
 
     def close(self) -> None:

@@ -70,6 +70,8 @@ class CameraIngestNode(StageNode):
                 self._images[image.stamp_ns] = image
                 self._pair(image.stamp_ns)
                 return
+            if self.is_left_over(image.stamp_ns):
+                return
             ref = SampleRef(Stream.CAMERA, image.stamp_ns, self._received)
             self._received += 1
             self._look(ref, image, self._camera, self.now_ns())

@@ -53,6 +53,8 @@ class ImuIngestNode(StageNode):
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_sample(Stream.IMU, reading.stamp_ns, reading)
             return
+        if self.is_left_over(reading.stamp_ns):
+            return
         self._readings.append((SampleRef(Stream.IMU, reading.stamp_ns, self._received), reading))
         self._received += 1
         if len(self._readings) >= self._batch_size:

@@ -35,6 +35,8 @@ from tether.topics import Topic
 from tether_ros import qos
 
 MATCH_DEADLINE_S = 5.0
+LEFT_OVER_S = 1.0
+"""Real time: that long into an episode, samples stamped before it are those of the episode before."""
 WAITING_S = 5.0
 """Lockstep: a node that stands at one tick for that long says what it waits for."""
 EPISODE = "episode"
@@ -83,6 +85,8 @@ class StageNode(LifecycleNode):
         self._inbox = Inbox(self._all_needs())
         self._active = False
         self._live_from = 0
+        self._episode_start_ns = 0
+        self._began_s = -math.inf
         self._waited: list[str] = []
         self._complaints: Counter[tuple[str, str]] = Counter()
         self._complained_s: dict[tuple[str, str], float] = {}
@@ -153,10 +157,15 @@ class StageNode(LifecycleNode):
     def world_inlets(self) -> None:
         """What every stage hears of the world: episode starts, and in lockstep the plan of each tick."""
         if self.mode is Mode.REALTIME:
-            self.inlet(topics.EPISODE_START, self.on_episode)
+            self.inlet(topics.EPISODE_START, self._begin_episode)
             return
         self.inlet(topics.EPISODE_START, lambda msg: self._inbox.put_result(EPISODE, int(msg.episode), 0, msg))
         self.inlet(topics.TICK_PLAN, lambda msg: self._inbox.put_plan(convert.tick_plan_from(msg)))
+
+    def is_left_over(self, stamp_ns: int) -> bool:
+        """Real time: whether a sample that comes now was still under way when the episode before it ended."""
+        begun = time.monotonic() - self._began_s < LEFT_OVER_S
+        return begun and 0 < stamp_ns < self._episode_start_ns
 
     def optional(self, *outlets: Outlet) -> None:
         """Outlets that may go unheard: they do not keep the node from being activated."""
@@ -308,6 +317,10 @@ class StageNode(LifecycleNode):
                 self.on_tick(inputs)
             except (TetherError, ValueError) as error:
                 self.fail(f"episode {plan.episode}, tick {plan.tick}: {error}")
+
+    def _begin_episode(self, start: Any) -> None:
+        self._episode_start_ns, self._began_s = convert.to_ns(start.stamp), time.monotonic()
+        self.on_episode(start)
 
     def _say_waiting(self) -> None:
         """Lockstep: name what the oldest tick waits for, where that is what it was at the last look."""

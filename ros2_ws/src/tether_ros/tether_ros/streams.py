@@ -94,6 +94,8 @@ class JointInlet:
         if self._node.mode is Mode.LOCKSTEP:
             self._node.inbox().put_sample(Stream.JOINTS, reading.stamp_ns, reading)
             return
+        if self._node.is_left_over(reading.stamp_ns):
+            return
         sample = self._judge(reading, self._node.now_ns(), None)
         if sample is not None:
             self._pending.append(sample)

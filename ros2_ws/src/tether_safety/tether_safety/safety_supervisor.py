@@ -92,8 +92,8 @@ class SafetySupervisorNode(StageNode):
         self._tick += 1
 
     def _take(self, now_ns: int, stamp_ns: int, inputs: GateInputs) -> None:
-        taken = (*inputs.joints, *inputs.imu, *inputs.executed)
-        self._used += [sample.ref for sample in taken] + list(inputs.pictures)
+        self._used += [j.ref for j in inputs.joints] + [s.ref for s in inputs.imu]
+        self._used += [*inputs.pictures, *(executed.ref for executed in inputs.executed)]
         self._stage.take(now_ns, stamp_ns, inputs)
 
     def _take_live(self, inputs: GateInputs) -> None:
@@ -121,6 +121,8 @@ class SafetySupervisorNode(StageNode):
             self.inbox().put_sample(Stream.JOINTS, convert.to_ns(msg.header.stamp), msg)
             return
         sample = sensors.joint_sample_from(msg, self._joint_count)
+        if self.is_left_over(sample.ref.stamp_ns):
+            return
         self._joint_count += 1
         self._take_live(GateInputs(joints=[sample]))
 

@@ -5,6 +5,7 @@ Names of tasks and profiles are files of config/; a path to a YAML file of one's
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -23,7 +24,7 @@ from tether.fusion.stage import FusionStage
 from tether.ingest.camera import CameraIngest
 from tether.ingest.detector import ColourDetector
 from tether.ingest.imu import ImuConfig
-from tether.ingest.joints import ExtraNames, JointConfig, JointIngest
+from tether.ingest.joints import JointConfig, JointIngest
 from tether.ingest.stages import ImuStage
 from tether.motion.config import LagModel, load_motion_config
 from tether.motion.executor import Executor
@@ -42,6 +43,7 @@ from tether.safety.settings import Hardware, load_safety
 from tether.safety.stage import GateStage
 from tether.safety.supervisor import Supervisor
 from tether.skills import SkillTable, load_skill_table
+from tether.threads import numerical_threads
 from tether.world.profile import Profile, load_profile
 from tether.world.task import Task, load_task
 
@@ -101,6 +103,19 @@ def profile(name: str) -> Profile:
     return load_profile(_named_or_file("profiles", name))
 
 
+def settings_hashes(task_name: str, profile_name: str) -> dict[str, str]:
+    """SHA-256 of all settings that a run depends on: task, profile, skills, the robot, and each file of its kind."""
+    hashes = {
+        "task": task(task_name).sha256,
+        "profile": profile(profile_name).sha256,
+        "skills": skills().sha256,
+        "robot": hashlib.sha256(expand(resource_path("urdf", ROBOT_FILE)).encode()).hexdigest(),
+    }
+    for name in ("classic", "motion", "safety"):
+        hashes[name] = hashlib.sha256(resource_path("config", f"{name}.yaml").read_bytes()).hexdigest()
+    return hashes
+
+
 def skill_of_task(name: str) -> SkillContext:
     """The task skill that is active where no agent has chosen one: the task itself, as its only step."""
     return SkillContext(0, task(name).name, np.zeros(0), 1, 1, np.ones(len(Primitive), np.bool_))
@@ -112,8 +127,8 @@ def make_imu_stage(profile_name: str) -> ImuStage:
 
 
 def make_joint_ingest() -> JointIngest:
-    """Joint ingest for the joints that are commanded; a driver may publish others (wheels) beside them."""
-    return JointIngest(JointConfig(COMMAND_JOINTS, extra_names=ExtraNames.IGNORE))
+    """Joint ingest for exactly the joints that are commanded; others belong on a topic of their own."""
+    return JointIngest(JointConfig(COMMAND_JOINTS))
 
 
 def make_camera_ingest(policy: str) -> CameraIngest:
@@ -129,7 +144,7 @@ def make_fusion_stage(policy: str) -> FusionStage:
 
 def make_policy_stage(policy: str) -> PolicyStage:
     """The policy, held to the skill table."""
-    return PolicyStage(policy_kit(policy).make(), skills())
+    return PolicyStage(policy_kit(policy).make(), skills(), numerical_threads())
 
 
 def make_bridge_stage() -> BridgeStage:

@@ -115,7 +115,10 @@ class Pipeline:
             decision = self._decision = s.bridge.step(output)
 
         assert self._decision is not None  # tick 0 is a decision tick
-        proposed = s.motion.tick(delivery.tick, now_ns, joints, batch.samples, self._decision.action)
+        action = self._decision.action
+        proposed = s.motion.tick(
+            delivery.tick, now_ns, joints, batch.samples, action, action_age_ns=now_ns - action.stamp_ns
+        )
         inputs = GateInputs(
             joints=raw_joints,  # the gate judges for itself, and stops where it must refuse
             imu=batch.samples,

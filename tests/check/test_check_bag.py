@@ -201,15 +201,17 @@ def test_missing_sample_is_named_at_the_first_step_that_used_it(run: Rewriter, t
     assert str(ref.stamp_ns) in found.detail
 
 
-@pytest.mark.parametrize("key", ["profile_sha256", "skills_sha256"])
+@pytest.mark.parametrize("key", ["profile", "skills", "motion", "safety", "classic", "robot"])
 def test_recording_made_with_another_configuration_is_refused_by_name(run: Rewriter, key: str, capsys: Any) -> None:
     def other(kind: Topic, msg: Any) -> Any:
         if kind is topics.EVENTS and msg.kind == RUN_CONFIG:
-            msg.data_json = json.dumps({**sensors.event_data(msg), key: "0" * 64})
+            data = sensors.event_data(msg)
+            data["settings"][key] = "0" * 64
+            msg.data_json = json.dumps(data)
         return msg
 
     path = run.written(other)
-    with pytest.raises(InvalidInputError, match=key):
+    with pytest.raises(InvalidInputError, match=f"settings: {key}"):
         check_bag(path)
     assert main(["replay", str(path), "--check"]) == 2
     assert key in capsys.readouterr().err

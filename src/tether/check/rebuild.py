@@ -185,7 +185,10 @@ class _Rebuilder:
         joints = self._samples.joints(_of(refs, Stream.JOINTS))
         imu = self._samples.imu(_of(refs, Stream.IMU))
         action = decision.action if decision is not None else None
-        command = self._commands[tick] = self._motion.tick(tick, stamp_ns, joints, imu, action)
+        # In real time a command is recorded only where its decision was fresh by the steady clock of then.
+        lockstep = recorded.steady_ns == 0
+        age_ns = stamp_ns - action.stamp_ns if lockstep and action is not None else 0
+        command = self._commands[tick] = self._motion.tick(tick, stamp_ns, joints, imu, action, age_ns)
         rebuilt = convert.proposed_message(command, self._number, tick, stamp_ns, refs)
         return Step("primitive_executor", tick, recorded, rebuilt)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tether.assembly import make_camera_ingest, profile, skills
+from tether.assembly import make_camera_ingest, settings_hashes
 from tether.bags.report import Report
 from tether.check.rebuild import Samples, Step, rebuild
 from tether.check.recording import Recording, load_recording
@@ -109,15 +109,15 @@ def check_bag(path: Path) -> CheckReport:
 
 
 def _require_same_config(recording: Recording) -> None:
-    config = recording.run_config
-    if config is None:
+    """Refuse a recording made with other settings: its decisions could not come out the same."""
+    recorded = (recording.run_config or {}).get("settings")
+    if not isinstance(recorded, dict):
         return
     start = next(iter(recording.episodes.values())).start
-    present = {"profile_sha256": profile(start.profile).sha256, "skills_sha256": skills().sha256}
     faults = [
-        Fault(key, f"{config[key][:12]}… in the recording", f"{value[:12]}…, the present one")
-        for key, value in present.items()
-        if config.get(key, value) != value
+        Fault(f"settings: {key}", f"{str(recorded[key])[:12]}… in the recording", f"{value[:12]}…, the present one")
+        for key, value in settings_hashes(start.task, start.profile).items()
+        if recorded.get(key, value) != value
     ]
     if faults:
         raise InvalidInputError("recording to check", faults, "check out the commit that recorded it")

@@ -31,14 +31,16 @@ class MotionStage:
         joints: Sequence[JointSample],
         imu: Sequence[ImuSample],
         action: HybridAction | None,
+        action_age_ns: int,
     ) -> Command | None:
         """The command for this tick from what came since the last; None while there is nothing to go by.
 
-        A decision that has grown too old is nothing to go by: the gate then misses the command and stops.
+        action_age_ns: since the action was received, on the steady clock (since it was made, in lockstep). One that has
+        grown too old is nothing to go by: the gate then misses the command and stops.
         """
         self._joints = _newest(self._joints, joints)
         self._imu = _newest(self._imu, imu)
-        if action is not None and now_ns - action.stamp_ns > self._decision_max_age_ns:
+        if action_age_ns > self._decision_max_age_ns:
             action = None
         command = self._executor.tick(now_ns, self._joints, self._imu, action)
         return None if command is None else dataclasses.replace(command, tick=tick)

@@ -11,13 +11,15 @@ from tether_ros.process import run
 from tether_ros.streams import JointInlet
 
 from tether import topics
-from tether.assembly import make_fusion_stage, make_joint_ingest
-from tether.codec import convert
-from tether.contracts import DECISION_NS, ExecutedCommand, ImageFeature, ImuBatch, JointSample, Stream
+from tether.assembly import make_fusion_stage, make_joint_ingest, skill_of_task
+from tether.codec import convert, sensors
+from tether.contracts import DECISION_NS, EpisodeSpec, ExecutedCommand, ImageFeature, ImuBatch, JointSample, Stream
 from tether.fusion.estimator import Arrivals
 from tether.lockstep import Needs, TickInputs
 
 IMU = "imu_batch"
+UNSTARTED_S = 1.0
+"""For so long fusion waits for somebody to start an episode; by then the other nodes are active, too."""
 
 
 class FusionNode(StageNode):
@@ -28,6 +30,8 @@ class FusionNode(StageNode):
     def __init__(self) -> None:
         super().__init__("fusion")
         self._policy = self.param("policy", "classic", "policy whose state is made")
+        self._task = self.param("task", "pick", "name or file of the task, where nobody else starts an episode")
+        self._profile = self.param("profile", "real", "name or file of the profile, likewise")
 
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
@@ -45,6 +49,7 @@ class FusionNode(StageNode):
 
     def start_live(self) -> None:
         """Decide on a steady clock."""
+        self._active_since_s = time.monotonic()
         self.every(DECISION_NS * 1e-9, self._decide_live)
 
     def on_episode(self, start: Any) -> None:
@@ -94,6 +99,21 @@ class FusionNode(StageNode):
         if self._started:
             self._publish(self._decision, self.now_ns())
             self._decision += 1
+        elif time.monotonic() - self._active_since_s > UNSTARTED_S:
+            self._start_episode()
+
+    def _start_episode(self) -> None:
+        """On a robot, and in a replay of somebody else's bag, nobody starts episodes: this node then does, once."""
+        self._forget()
+        if self.count_publishers(topics.EPISODE_START.name):
+            return
+        spec = EpisodeSpec(self._task, self._profile, seed=0)
+        skill = skill_of_task(self._task)
+        start = convert.episode_start_message(0, self.now_ns(), spec, self._policy, False, skill)
+        outlet = self.outlet(topics.EPISODE_START)
+        self.optional(outlet)
+        outlet.send(start)
+        self.event(sensors.Severity.INFO, "episode_started", f"nobody else starts episodes: {self._task}")
 
     def _publish(self, decision_id: int, stamp_ns: int) -> None:
         start_ns = time.monotonic_ns()

@@ -32,6 +32,7 @@ class PrimitiveExecutorNode(StageNode):
     _imu: list[ImuBatch]
     _used: list[SampleRef]
     _action: HybridAction | None
+    _received_ns = 0
 
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
@@ -61,7 +62,9 @@ class PrimitiveExecutorNode(StageNode):
         self._imu = [inputs.results[IMU]]
         if DECISION in inputs.results:
             self._action = inputs.results[DECISION]
-        self._publish(inputs.plan.tick, inputs.plan.stamp_ns, self._joints.due(inputs))
+        stamp_ns = inputs.plan.stamp_ns
+        age_ns = stamp_ns - self._action.stamp_ns if self._action is not None else 0
+        self._publish(inputs.plan.tick, stamp_ns, self._joints.due(inputs), age_ns)
 
     def _on_imu(self, batch: ImuBatch) -> None:
         if self.mode is Mode.LOCKSTEP:
@@ -75,14 +78,16 @@ class PrimitiveExecutorNode(StageNode):
             self.inbox().put_result(DECISION, int(msg.action.episode), action.decision_id, action)
         elif int(msg.action.episode) == self._episode:
             self._action = action
+            self._received_ns = time.monotonic_ns()
 
     def _tick_live(self) -> None:
-        self._publish(self._tick, self.now_ns(), self._joints.take())
+        age_ns = time.monotonic_ns() - self._received_ns
+        self._publish(self._tick, self.now_ns(), self._joints.take(), age_ns)
         self._tick += 1
 
-    def _publish(self, tick: int, stamp_ns: int, joints: list[JointSample]) -> None:
+    def _publish(self, tick: int, stamp_ns: int, joints: list[JointSample], age_ns: int) -> None:
         imu = [sample for batch in self._imu for sample in batch.samples]
-        command = self._stage.tick(tick, stamp_ns, joints, imu, self._action)
+        command = self._stage.tick(tick, stamp_ns, joints, imu, self._action, age_ns)
         self._used += [j.ref for j in joints] + [s.ref for s in imu]
         self._imu = []
         if command is None and self.mode is Mode.REALTIME:

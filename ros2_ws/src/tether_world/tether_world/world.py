@@ -15,7 +15,7 @@ from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
 
 from tether import __version__, topics
-from tether.assembly import make_world, policy_kit, skill_of_task, skills
+from tether.assembly import make_world, policy_kit, settings_hashes, skill_of_task
 from tether.check.recording import RUN_CONFIG
 from tether.codec import convert, sensors
 from tether.contracts import (
@@ -127,9 +127,7 @@ class WorldNode(StageNode):
     def _begin_first(self) -> None:
         self._begin.cancel()
         config = {
-            "task_sha256": self._world.task.sha256,
-            "profile_sha256": self._world.profile.sha256,
-            "skills_sha256": skills().sha256,
+            "settings": settings_hashes(self._task, self._profile),
             "mode": self.mode.value,
             "version": __version__,
         }

@@ -219,6 +219,42 @@ def test_a_full_disk_ends_the_recording_by_name_and_keeps_what_was_written(tmp_p
         assert bag.read_through().delivered == kept
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_fault_of_the_recorder_itself_is_told_and_what_it_had_in_hand_is_counted_as_dropped(
+    tmp_path: Path, rows: list[Row]
+) -> None:
+    class Faulty(McapOutput):
+        def add(self, *arguments: object, **more: object) -> None:
+            if arguments[0] == "/joint_states":
+                raise KeyError("a mistake of ours")
+            super().add(*arguments, **more)  # type: ignore[arg-type]
+
+    said: list[str] = []
+    stopped = threading.Event()
+
+    def on_failure(reason: str) -> None:
+        said.append(reason)
+        stopped.set()
+
+    writer = BagWriter(
+        tmp_path / "run",
+        on_failure=on_failure,
+        make_output=lambda path, options: Faulty(path, 4096, CompressionType.NONE, "test"),
+    )
+    for topic, type_ in dict.fromkeys((row[0], row[1]) for row in rows):
+        writer.add_topic(topic, type_)
+    for topic, _, time, data in rows:
+        writer.write(topic, data, time)
+    assert stopped.wait(30.0)
+    summary = writer.close()
+    assert summary.failure is not None and "the recorder itself has failed" in summary.failure
+    assert said == [summary.failure]
+    assert sum(summary.messages.values()) + sum(summary.dropped.values()) == len(rows)
+    assert summary.messages.get("/joint_states", 0) == 0
+    with open_bag(tmp_path / "run") as bag:
+        assert bag.read_through().delivered == sum(summary.messages.values())
+
+
 def test_a_slow_disk_never_keeps_the_caller_waiting_and_drops_are_counted_by_topic(
     tmp_path: Path, rows: list[Row]
 ) -> None:
@@ -250,6 +286,8 @@ def test_mistakes_are_refused_before_anything_is_recorded(tmp_path: Path, rows: 
         BagWriter(tmp_path / "taken")
     with pytest.raises(InvalidInputError, match="flush_s"):
         WriterOptions(flush_s=0.0)
+    with pytest.raises(InvalidInputError, match="split_bytes"):
+        WriterOptions(split_bytes=0)
     with BagWriter(tmp_path / "run") as writer:
         with pytest.raises(InvalidInputError, match="type store"):
             writer.add_topic("/x", "nobody_msgs/msg/Knows")

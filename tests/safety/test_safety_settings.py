@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from tether.config import parse
-from tether.contracts import Mode
+from tether.contracts import Mode, Primitive
 from tether.errors import InvalidInputError
 from tether.resources import resource_path
 from tether.robot.model import RobotModel
@@ -50,6 +50,14 @@ def faults(data: Any) -> list[str]:
     except InvalidInputError as error:
         return [str(fault) for fault in error.faults]
     return []
+
+
+def test_a_mode_that_lists_a_primitive_twice_is_refused(plain: dict[str, Any]) -> None:
+    plain["modes"]["safe"]["primitives"] = ["HOLD"] * len(Primitive)
+    plain["modes"]["slow"]["sources"] = ["student", "student"]
+    found = faults(plain)
+    assert len(found) == 2 and "modes: safe" in found[0] and "HOLD more than once" in found[0]
+    assert "modes: slow" in found[1] and "STUDENT more than once" in found[1]
 
 
 def test_shipped_settings_are_valid(plain: dict[str, Any]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import os
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +15,8 @@ from rosbags.interfaces import Qos
 
 from tether.bags.metadata import FileEntry
 from tether.bags.qos import qos_to_text
+
+_LOG = logging.getLogger(__name__)
 
 
 class _Unbuffered:
@@ -88,10 +92,9 @@ class McapOutput:
             about = {"offered_qos_profiles": qos_to_text(qos), "topic_type_hash": type_hash}
             self._channels[topic] = self._writer.register_channel(topic, "cdr", self._schemas[type_name], about)
         size = self._stream.size
+        sequence = self._messages[topic] % 2**32
+        self._writer.add_message(self._channels[topic], log_time_ns, raw, publish_time_ns, sequence)
         self._messages[topic] += 1
-        self._writer.add_message(
-            self._channels[topic], log_time_ns, raw, publish_time_ns, (self._messages[topic] - 1) % 2**32
-        )
         self.start_ns = log_time_ns if self.start_ns is None else min(self.start_ns, log_time_ns)
         self.end_ns = log_time_ns if self.end_ns is None else max(self.end_ns, log_time_ns)
         if self._stream.size > size:  # the library closed the chunk
@@ -112,11 +115,17 @@ class McapOutput:
         self._stream.file.close()
 
     def abandon(self) -> Counter[str]:
-        """After a fault: cut the file back to its last whole chunk and close it. Returns the messages lost by topic."""
+        """After a fault: cut the file back to its last whole chunk and close it. Returns the messages lost by topic.
+
+        Of use even where the disk refuses that too (then readers have to look past a torn chunk), or after `finish`.
+        """
+        file = self._stream.file
         try:
-            self._stream.file.truncate(self._sound_size)
-        finally:
-            self._stream.file.close()
+            if not file.closed:
+                with contextlib.closing(file):
+                    file.truncate(self._sound_size)
+        except OSError as error:
+            _LOG.warning("%s: the torn end is still there (%s)", self.path, error.strerror or error)
         lost = self._messages - self._sound
         self._messages = Counter(self._sound)
         return lost

@@ -53,7 +53,12 @@ class WriterOptions:
                 ("flush_s", self.flush_s, "above 0, at most 1", 0.0 < self.flush_s <= 1.0),
                 ("queue_bytes", self.queue_bytes, "1 MiB or more", self.queue_bytes >= 2**20),
                 ("chunk_bytes", self.chunk_bytes, "4 KiB or more", self.chunk_bytes >= 4096),
-                ("split_bytes", self.split_bytes, "64 KiB or more", (self.split_bytes or 2**16) >= 2**16),
+                (
+                    "split_bytes",
+                    self.split_bytes,
+                    "64 KiB or more",
+                    self.split_bytes is None or self.split_bytes >= 2**16,
+                ),
                 ("split_s", self.split_s, "1 s or more", self.split_s is None or self.split_s >= 1.0),
             )
             if not good
@@ -222,7 +227,8 @@ class BagWriter:
                     if self._is_full(self._in_hand[0].log_time_ns):
                         self._finish_file()
                         self._output = self._next_output()
-                    self._put(self._in_hand.popleft())
+                    self._put(self._in_hand[0])
+                    self._in_hand.popleft()
                 if time.monotonic() >= flush_at or closing:
                     self._output.flush()
                     flush_at = time.monotonic() + self._options.flush_s
@@ -232,10 +238,10 @@ class BagWriter:
             done = True
         except OSError as error:
             done = True
-            self._fail(error)
+            self._fail(_disk_fault(error))
         finally:
             if not done:  # a fault of our own; whoever records must not go on believing that it does
-                self._failure = f"{self._output.path}: the recorder itself has failed; see the log"
+                self._fail("the recorder itself has failed; see the traceback in the log")
 
     def _take(self, until: float) -> bool:
         """Take in hand everything that waits, as soon as something does or `until` has come; True: it was the last."""
@@ -248,7 +254,6 @@ class BagWriter:
             return queue.closing
 
     def _put(self, item: _Item) -> None:
-        self._messages[item.topic] += 1
         topic = self._topics[item.topic]
         self._output.add(
             topic.name,
@@ -260,6 +265,7 @@ class BagWriter:
             item.log_time_ns,
             item.publish_time_ns,
         )
+        self._messages[item.topic] += 1
 
     def _is_full(self, log_time_ns: int) -> bool:
         options, output = self._options, self._output
@@ -290,9 +296,8 @@ class BagWriter:
     def _write_metadata(self) -> None:
         metadata.write(self.path, self._describe())
 
-    def _fail(self, error: OSError) -> None:
+    def _fail(self, what: str) -> None:
         """End the recording; what was flushed stays readable, and what waits counts as dropped."""
-        what = "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else (error.strerror or str(error))
         reason = (
             f"{self._output.path}: {what}; recording stopped, {self._output.flushed} messages of this file are kept"
         )
@@ -314,6 +319,10 @@ class BagWriter:
             _LOG.warning("%s: metadata.yaml is not up to date (%s)", self.path, late.strerror or late)
         if self._on_failure is not None:
             self._on_failure(reason)
+
+
+def _disk_fault(error: OSError) -> str:
+    return "the disk is full" if error.errno in (errno.ENOSPC, errno.EDQUOT) else (error.strerror or str(error))
 
 
 def _open_output(path: Path, options: WriterOptions) -> McapOutput:

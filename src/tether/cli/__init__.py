@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from tether import __version__
 from tether.errors import TetherError
+from tether.threads import use_one_thread
 
 _DESCRIPTION = """\
 Tether takes a policy from simulation to a small robot and keeps the two tied together.
@@ -48,6 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     words = list(sys.argv[1:] if argv is None else argv)
     chosen = next((word for word in words if not word.startswith("-")), None)
+    if chosen == "eval":  # many small arrays in many processes: threads below them only get in each other's way
+        use_one_thread()
     for name, (module, doc) in _COMMANDS.items():
         if name == chosen:
             importlib.import_module(module).add_parser(subparsers)

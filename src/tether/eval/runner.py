@@ -10,6 +10,7 @@ from tether.contracts import EpisodeResult
 from tether.eval.journal import Journal
 from tether.eval.result import Setting
 from tether.rollout import Rollout
+from tether.threads import one_thread_for_children
 
 OnResult = Callable[[EpisodeResult], None]
 
@@ -49,7 +50,8 @@ def _run(setting: Setting, seeds: Sequence[int], workers: int) -> Iterator[Episo
     with concurrent.futures.ProcessPoolExecutor(
         workers, mp_context=context, initializer=_start_worker, initargs=(setting,)
     ) as pool:
-        futures = [pool.submit(_worker_episode, seed) for seed in seeds]
+        with one_thread_for_children():  # the pool starts its processes as work is submitted
+            futures = [pool.submit(_worker_episode, seed) for seed in seeds]
         try:
             for future in concurrent.futures.as_completed(futures):
                 yield future.result()

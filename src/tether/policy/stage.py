@@ -14,11 +14,12 @@ from tether.skills import SkillTable
 class PolicyStage:
     """Runs a policy and holds its actions to the skill table and the task skill's mask."""
 
-    def __init__(self, policy: Policy, skills: SkillTable, runtime: str = "numpy", threads: int = 1) -> None:
+    def __init__(self, policy: Policy, skills: SkillTable, threads: int, runtime: str = "numpy") -> None:
+        """threads: what the policy's numerical library may use; recorded with every decision."""
         self._policy = policy
         self._skills = skills
         self._runtime = runtime
-        self._threads = threads
+        self.threads = threads
 
     @property
     def is_oracle(self) -> bool:
@@ -53,7 +54,7 @@ class PolicyStage:
             state_hash=self._policy.state_hash(),
             rng_hash=self._policy.rng_hash(),
             runtime=self._runtime,
-            threads=self._threads,
+            threads=self.threads,
         )
 
     def _check_truth(self, truth: TruthSample | None) -> None:

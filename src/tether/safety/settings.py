@@ -231,10 +231,19 @@ class ModeRules:
     speed_share: float = bounded(0.01, 1.0)
 
     def __post_init__(self) -> None:
+        lists: dict[str, tuple[Source, ...] | tuple[Primitive, ...]]
         lists = {"sources": self.sources, "primitives": self.primitives}
         faults = [Fault(name, "an empty list", "at least one") for name, values in lists.items() if not values]
+        for name, values in lists.items():
+            twice = dict.fromkeys(value.name for value in values if values.count(value) > 1)
+            faults += [Fault(name, f"{value} more than once", "each at most once") for value in twice]
         if faults:
             raise InvalidInputError("mode rules", faults)
+
+    @cached_property
+    def primitives_all(self) -> bool:
+        """Whether every primitive may run."""
+        return set(self.primitives) == set(Primitive)
 
 
 @dataclass(frozen=True)

@@ -44,7 +44,6 @@ from tether.safety.stage import GateStage
 from tether.safety.supervisor import Supervisor
 from tether.skills import SkillTable, load_skill_table
 from tether.threads import numerical_threads
-from tether.threads import numerical_threads
 from tether.world.profile import Profile, load_profile
 from tether.world.task import Task, load_task
 

@@ -9,12 +9,16 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import re
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 import yaml
 
 from tether.assembly import profile
+from tether.bags.player import MAX_RATE, MIN_RATE
 from tether.bench.figures import Benchmark, Metric
 from tether.bench.processes import ProcessWatch, Usage
 from tether.bench.way import Way, read_way
@@ -33,23 +37,65 @@ _START_UP_S = 15.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the benchmark."""
     parser.add_argument("--seconds", type=float, default=30.0, help="length of the live run (default: %(default)s)")
-    parser.add_argument("--size", default="640x480", help="camera pictures (default: %(default)s)")
+    parser.add_argument(
+        "--size", type=picture_size, default=(640, 480), metavar="WxH", help="camera pictures (default: 640x480)"
+    )
     parser.add_argument("--composed", action="store_true", help="the stages before the gate share one process")
     parser.add_argument("--no-peak", action="store_true", help="leave the search for the peak rate out")
 
 
 def measure(arguments: argparse.Namespace) -> Benchmark:
     """Run it. Needs the ROS 2 nodes (make setup)."""
-    width, height = (int(part) for part in arguments.size.split("x"))
     with tempfile.TemporaryDirectory(prefix="tether-bench-") as name:
         folder = Path(name)
         bag = folder / "live"
-        usage = _live(folder, bag, (width, height), arguments.seconds, arguments.composed)
+        usage = _live(folder, bag, arguments.size, arguments.seconds, arguments.composed)
         way = read_way(bag)
         metrics = _metrics(way, usage)
+        notes = _notes(way, arguments.size, arguments.composed)
         if not arguments.no_peak:
-            metrics["peak_picture_rate"] = Metric.of([_peak_rate(folder, bag, way, arguments.composed)], "Hz")
-    return Benchmark("graph", metrics, {}, _notes(way, (width, height), arguments.composed))
+            peak = find_peak(lambda speed: _drops(folder, bag, speed, arguments.composed))
+            base_hz = profile("real").camera.rate_hz
+            metrics["peak_picture_rate"] = Metric.of([peak.kept * base_hz], "Hz")
+            notes = (*notes, peak.note(base_hz))
+    return Benchmark("graph", metrics, {}, notes)
+
+
+def picture_size(text: str) -> tuple[int, int]:
+    """Width and height of `640x480`."""
+    match = re.fullmatch(r"([1-9]\d{1,3})x([1-9]\d{1,3})", text)
+    if match is None:
+        raise argparse.ArgumentTypeError(f"{text!r}: expected WIDTHxHEIGHT in pixels, such as 640x480")
+    return int(match[1]), int(match[2])
+
+
+@dataclass(frozen=True)
+class Peak:
+    """Speeds of play. kept: highest that was kept up with (0: none); lost: lowest that was not (None: all were)."""
+
+    kept: float
+    lost: float | None
+
+    def note(self, base_hz: float) -> str:
+        """What was found, in words."""
+        kept = f"peak picture rate: {self.kept * base_hz:g} Hz with fewer than {DROP_MAX:.0%} lost"
+        if self.lost is None:
+            return f"{kept}, or more: at least this, since the player cannot play faster"
+        return f"{kept}, not {self.lost * base_hz:g} Hz"
+
+
+def find_peak(drops: Callable[[float], float], tries: int = 5) -> Peak:
+    """Bisection over the speed of play, the player's highest first. drops: speed → share of pictures lost."""
+    if drops(MAX_RATE) < DROP_MAX:
+        return Peak(MAX_RATE, None)
+    kept, lost = 0.0, MAX_RATE
+    for _ in range(tries):
+        speed = max(0.5 * (kept + lost), MIN_RATE)
+        if drops(speed) < DROP_MAX:
+            kept = speed
+        else:
+            lost = speed
+    return Peak(kept, lost)
 
 
 def _live(folder: Path, bag: Path, size: tuple[int, int], seconds: float, composed: bool) -> dict[str, Usage]:
@@ -122,21 +168,8 @@ def _notes(way: Way, size: tuple[int, int], composed: bool) -> tuple[str, ...]:
     )
 
 
-def _peak_rate(folder: Path, bag: Path, way: Way, composed: bool) -> float:
-    """Highest picture rate with fewer than 5 % drops, by bisection over the speed of play."""
-    base_hz = profile("real").camera.rate_hz
-    low, high = 0.0, 16.0
-    for number in range(5):
-        speed = 0.5 * (low + high) if number else 2.0
-        if _drops(folder, bag, speed, composed, number) < DROP_MAX:
-            low = speed
-        else:
-            high = speed
-    return low * base_hz
-
-
-def _drops(folder: Path, bag: Path, speed: float, composed: bool, number: int) -> float:
-    replayed = folder / f"played-{number}"
+def _drops(folder: Path, bag: Path, speed: float, composed: bool) -> float:
+    replayed = folder / f"played-at-{speed:g}"
     arguments = {
         "bag": str(bag),
         "rate": f"{speed:g}",

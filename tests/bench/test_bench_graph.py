@@ -1,0 +1,135 @@
+"""The pure parts of `tether bench graph`: times along a decision's way, the search for the peak, its arguments."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tether import topics
+from tether.bags.player import MAX_RATE
+from tether.bags.writer import BagWriter
+from tether.bench import graph
+from tether.bench.graph import DROP_MAX, Peak, find_peak, picture_size
+from tether.bench.way import Way, read_way
+from tether.codec import convert, encode
+from tether.codec.convert.decision import LOCKSTEP_TIMES, SteadyTimes
+from tether.contracts import (
+    Command,
+    Estimate,
+    FusedState,
+    GateOutput,
+    HybridAction,
+    Mode,
+    PolicyOutput,
+    Primitive,
+    SkillContext,
+    Source,
+    Stream,
+)
+from tether.topics import Topic
+
+MS = 1_000_000
+SKILL = SkillContext(0, "pick", np.zeros(0), 1, 1, np.ones(len(Primitive), np.bool_))
+ESTIMATE = Estimate(0, np.zeros(3), np.zeros(3), np.zeros(3), 0.01, True)
+
+
+class Recording:
+    """A bag of made-up decisions."""
+
+    def __init__(self, path: Path) -> None:
+        self._writer = BagWriter(path)
+        self._at_ns = 0
+
+    def put(self, topic: Topic, msg: object) -> None:
+        self._writer.add_topic(topic.name, topic.type)
+        self._at_ns += MS
+        assert self._writer.write(topic.name, encode(msg), self._at_ns)
+
+    def decision(self, number: int, times: SteadyTimes, proposal_ns: int, gate_ns: int) -> None:
+        """State, policy output, then two proposals and two verdicts, of which the first count."""
+        state = FusedState(
+            number, 0, (), {Stream.CAMERA: 120 * MS}, ESTIMATE, None, np.zeros((6, 100)), np.zeros((0, 6), np.float32),
+            np.zeros(0, np.float32), SKILL,
+        )  # fmt: skip
+        action = HybridAction(number, 0, Primitive.HOLD, np.zeros(0), ESTIMATE, Source.CLASSIC)
+        output = PolicyOutput(action, (), {}, "", "", "numpy", 1, {"decide": 2 * MS})
+        self.put(topics.FUSED_STATE, convert.fused_state_message(state, 1, times))
+        self.put(topics.POLICY_OUTPUT, convert.policy_output_message(output, 1))
+        for tick in range(2):
+            joints = ("a",), np.zeros(1), np.zeros(1), np.zeros(3)
+            command = Command(tick, 0, number, Source.CLASSIC, *joints)
+            later = tick * 10 * MS if proposal_ns else 0
+            proposed = convert.proposed_message(command, 1, tick, 0, (), proposal_ns + later)
+            gate = GateOutput(command, Mode.ACTIVE, 1.0, (), None)
+            self.put(topics.PROPOSED, proposed)
+            self.put(topics.VERDICT, convert.verdict_message(gate, 1, (), gate_ns + later))
+
+    def read(self) -> Way:
+        self._writer.close()
+        return read_way(self._writer.path)
+
+
+def test_times_run_from_the_newest_sample_to_the_first_gated_command_of_its_decision(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "bag")
+    for number, begin_ms in enumerate((1000, 1050, 1200)):  # between the last two, two decisions are missing
+        times = SteadyTimes(begin_ms * MS, (begin_ms + 3) * MS, (begin_ms + 4) * MS)
+        recording.decision(number, times, (begin_ms + 10) * MS, (begin_ms + 11) * MS)
+    way = recording.read()
+    assert way.decisions == 3 and way.missed == 2
+    assert way.wait_ms == pytest.approx([3.0] * 3)
+    assert way.fusion_ms == pytest.approx([1.0] * 3)
+    assert way.policy_ms == pytest.approx([2.0] * 3)
+    assert way.decision_to_proposal_ms == pytest.approx([6.0] * 3)
+    assert way.proposal_to_gate_ms == pytest.approx([1.0] * 3)
+    assert way.sensor_to_command_ms == pytest.approx([11.0] * 3)
+    assert way.camera_age_ms == pytest.approx([120.0] * 3)
+    assert way.interval_ms == pytest.approx([50.0, 150.0])
+
+
+def test_recording_in_lockstep_has_no_times(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "bag")
+    for number in range(2):
+        recording.decision(number, LOCKSTEP_TIMES, 0, 0)
+    way = recording.read()
+    assert way.decisions == way.missed == 0
+    assert not (way.wait_ms or way.sensor_to_command_ms or way.interval_ms)
+
+
+def test_peak_is_found_between_what_was_kept_and_what_was_lost() -> None:
+    tried: list[float] = []
+
+    def drops(speed: float) -> float:
+        tried.append(speed)
+        return 0.0 if speed <= 3.3 else 2 * DROP_MAX
+
+    peak = find_peak(drops)
+    assert peak.lost is not None and peak.kept <= 3.3 < peak.lost
+    assert peak.lost - peak.kept <= MAX_RATE / 2**5
+    assert len(tried) == 6 and max(tried) == MAX_RATE
+
+
+def test_graph_that_keeps_up_with_the_fastest_player_is_said_to_do_at_least_that() -> None:
+    peak = find_peak(lambda speed: 0.0)
+    assert peak == Peak(MAX_RATE, None)
+    assert "at least" in peak.note(30.0) and "300 Hz" in peak.note(30.0)
+
+
+def test_graph_that_never_keeps_up_has_peak_0() -> None:
+    peak = find_peak(lambda speed: 1.0)
+    assert peak.kept == 0.0 and peak.lost is not None
+    assert "not" in peak.note(30.0)
+
+
+def test_size_that_is_none_is_refused_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:
+    assert picture_size("640x480") == (640, 480)
+    parser = argparse.ArgumentParser()
+    graph.add_arguments(parser)
+    for text in ("abc", "640", "640x", "0x480", "640x480x3"):
+        with pytest.raises(SystemExit) as ended:
+            parser.parse_args(["--size", text])
+        assert ended.value.code == 2
+    assert "expected WIDTHxHEIGHT" in capsys.readouterr().err
+    assert parser.parse_args([]).size == (640, 480)

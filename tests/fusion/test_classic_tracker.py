@@ -160,3 +160,22 @@ def test_a_speck_of_the_right_colour_is_no_cube(picture: PictureMaker) -> None:
     speck[0, 2:4] = speck[0, :2] + 4.0
     tracker.observe(dataclasses.replace(whole, detections=speck))
     assert tracker.at(START_NS) is None
+
+
+def test_memory_stays_bounded_without_pictures(carried: Any) -> None:
+    def size(tracker: CubeTracker, seconds: int) -> int:
+        for ms in range(0, seconds * 1000, 5):
+            now_ns = START_NS + ms * MS
+            tracker.add_imu(carried.imu(START_NS, 0) if ms == 0 else _at(now_ns))
+            if ms % 50 == 0:
+                tracker.tidy(now_ns)
+        return len(tracker._imu.dump())
+
+    def _at(stamp_ns: int) -> Any:
+        sample = carried.imu(START_NS)
+        return dataclasses.replace(sample, ref=dataclasses.replace(sample.ref, stamp_ns=stamp_ns))
+
+    never_seen, seen_once = _tracker(), _tracker()
+    seen_once.observe(carried.picture(START_NS))
+    assert size(never_seen, 20) < 2 * size(_tracker(), 1)
+    assert size(seen_once, 20) < 3 * size(_tracker(), 1)

@@ -65,6 +65,7 @@ class ClassicEstimator:
         for picture in arrivals.pictures:
             if picture.rejected is None:
                 self._take_picture(picture)
+        self.tracker.tidy(stamp_ns)
         if self._in_hand and self._tool is not None:
             zero = np.zeros(3)
             return Estimate(stamp_ns, self._tool, zero, zero, _IN_HAND_SIGMA_M, True)
@@ -118,7 +119,7 @@ class ClassicEstimator:
         self._elsewhere = self._elsewhere + 1 if gap > _ELSEWHERE_PX else 0
         if self._elsewhere >= self._config.box.lost_after:
             self._in_hand, self._distrusted = False, True
-            self.tracker.reset()
+            self.tracker.forget_cube()
             self.tracker.observe(picture)
 
     def _tool_at(self, stamp_ns: int) -> F64:

@@ -56,6 +56,10 @@ class CubeTracker:
     def reset(self) -> None:
         """Forget everything."""
         self._imu.clear()
+        self.forget_cube()
+
+    def forget_cube(self) -> None:
+        """Forget all but the IMU's readings."""
         self._pushes: list[tuple[int, int | None]] = []
         """Start and end of the times in which the cube may have been pushed, the last one still open or not."""
         self._pictures: list[ImageFeature] = []
@@ -63,7 +67,6 @@ class CubeTracker:
         """The state after each of `_pictures`."""
         self._start: Seen | None = None
         """The state before the first of `_pictures`."""
-        self.edges_hidden = 0
 
     def add_imu(self, sample: ImuSample) -> None:
         """Take a reading; ignored where the configuration leaves the IMU out."""
@@ -77,6 +80,17 @@ class CubeTracker:
             self._pushes.append((stamp_ns, None))
         elif is_open and not pushed:
             self._pushes[-1] = (self._pushes[-1][0], stamp_ns)
+
+    def tidy(self, now_ns: int) -> None:
+        """Keep the work of a decision bounded where pictures have stopped: the belief goes on without them.
+
+        Pictures from before are then too late.
+        """
+        newest, kept_ns = self.newest, now_ns - self._history_ns
+        if newest is None:
+            self._imu.forget_before(kept_ns)
+        elif newest.belief.stamp_ns < kept_ns - self._history_ns:
+            self._begin_at(Seen(self._carried(newest.belief, kept_ns), newest.seen_ns, newest.misses))
 
     @property
     def newest(self) -> Seen | None:
@@ -108,9 +122,7 @@ class CubeTracker:
         else:
             at_ns = max(stamp_ns, newest.belief.stamp_ns)
             belief = self._motion.moved(self._carried(newest.belief, at_ns), p_base_cube, sigma_m, size)
-        self._pictures.clear()
-        self._after.clear()
-        self._start = Seen(belief, belief.stamp_ns, 0)
+        self._begin_at(Seen(belief, belief.stamp_ns, 0))
 
     def at(self, stamp_ns: int) -> tuple[Relative, int] | None:
         """Cube against base at `stamp_ns` and when it was last seen; None while it never was."""
@@ -216,7 +228,6 @@ class CubeTracker:
             return None  # larger than the cube can look: not the cube, or not where it is thought to be
         border = np.array([_BORDER_PX, _BORDER_PX, camera.width - 1 - _BORDER_PX, camera.height - 1 - _BORDER_PX])
         use: NDArray[np.bool_] = (innovation * _INWARDS < reach) & ((box - border) * _INWARDS > 0.0)
-        self.edges_hidden += int(4 - use.sum())
         if not bool(use.any()):
             return None
         R = np.eye(int(use.sum())) * config.edge_px**2
@@ -260,6 +271,12 @@ class CubeTracker:
         pushed_s = sum(max(overlap, 0) for overlap in overlaps) * 1e-9
         return self._motion.propagate(belief, to_ns, self._imu.pieces(start_ns, to_ns), pushed_s)
 
+    def _begin_at(self, seen: Seen) -> None:
+        self._pictures.clear()
+        self._after.clear()
+        self._start = seen
+        self._forget_before(seen.belief.stamp_ns)
+
     def _forget(self) -> None:
         """Keep the history short: pictures that are too old to be overtaken, and readings before them."""
         if not self._pictures:
@@ -271,5 +288,8 @@ class CubeTracker:
             self._start = self._after[n - 1]
             del self._pictures[:n], self._after[:n]
         first = self._start.belief.stamp_ns if self._start is not None else self._after[0].belief.stamp_ns
+        self._forget_before(first)
+
+    def _forget_before(self, first: int) -> None:
         self._imu.forget_before(first)
         self._pushes = [push for push in self._pushes if push[1] is None or push[1] > first]

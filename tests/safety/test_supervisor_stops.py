@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tether.codec.convert import NO_DECISION
 from tether.contracts import (
     TICK_NS,
     ExecutedCommand,
@@ -363,8 +365,9 @@ def test_arming_holds_the_arm_where_it_was_moved_by_hand(rig: Any) -> None:
 def test_stop_of_the_drivers_watchdog_is_taken_over_from_where_it_stands(rig: Any) -> None:
     moving(rig)
     where = np.array(rig.q) + 0.1
-    executed = ExecutedCommand(SampleRef(Stream.EXECUTED, rig.now_ns, 1), rig.command(where), True)
-    rig.gate.on_executed(executed)
+    # As it comes back through the standard messages, which name no decision.
+    command = dataclasses.replace(rig.command(where), decision_id=NO_DECISION, source=Source.GATE)
+    rig.gate.on_executed(ExecutedCommand(SampleRef(Stream.EXECUTED, rig.now_ns, 1), command, True))
     rig.q = where
     output = rig.run(1)
     np.testing.assert_array_equal(output.command.position, where)

@@ -76,7 +76,7 @@ def read_way(bag: Path) -> Way:
             elif topic is topics.VERDICT and msg.steady_ns:
                 verdicts.setdefault((int(msg.episode), int(msg.decision_id)), msg)
     for key, state in states.items():
-        if state.end_steady_ns:
+        if state.end_steady_ns and state.arrival_steady_ns:
             _add_decision(way, state, proposals.get(key), verdicts.get(key))
     _count_intervals(way, [states[key] for key in sorted(states)])
     return way

@@ -18,10 +18,10 @@ from tether.contracts import Stream
 from tether.errors import Fault, InvalidInputError
 from tether.results import header
 
-_TIMINGS = frozenset(
-    {"latency_stages", "latency_ns", "arrival_steady_ns", "start_steady_ns", "end_steady_ns", "steady_ns"}
+_CIRCUMSTANCES = frozenset(
+    {"latency_stages", "latency_ns", "arrival_steady_ns", "start_steady_ns", "end_steady_ns", "steady_ns", "threads"}
 )
-"""Fields that say when on this machine or for how long; they are not part of a decision."""
+"""Fields that say when on this machine, for how long and by how many threads; they are not part of a decision."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def _fields(a: Any, b: Any, prefix: str) -> list[str]:
     out: list[str] = []
     for name in a.__dataclass_fields__:
         x, y = getattr(a, name), getattr(b, name)
-        if name in _TIMINGS or name.startswith("__"):
+        if name in _CIRCUMSTANCES or name.startswith("__"):
             continue
         if hasattr(x, "__msgtype__"):
             out += _fields(x, y, f"{prefix}{name}.")

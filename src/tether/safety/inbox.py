@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
@@ -132,7 +133,9 @@ class Inbox:
         """Take what was really applied. After a stop by the driver's watchdog the gate goes on from there."""
         try:
             if executed.watchdog_stop:
-                self._executed_stop = read_command(executed.command, 0, self._model.joint_names)
+                # The standard messages do not carry the decision a command goes back to; here it does not matter.
+                command = dataclasses.replace(executed.command, decision_id=0)
+                self._executed_stop = read_command(command, 0, self._model.joint_names)
         except Exception as error:  # noqa: BLE001 - whatever came in becomes a verdict and a stop
             self._executed_stop = unreadable("executed command", error)
 

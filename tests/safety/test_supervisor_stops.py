@@ -462,7 +462,7 @@ def test_gripper_that_presses_too_hard_may_open_but_not_close(make_rig: Any) -> 
         output = rig.run(1, [0.05, *rig.q[1:5], 0.0])
     assert output.command.position[5] == rig.q[5]
     assert output.command.position[0] == 0.05
-    for _ in range(30):
+    for _ in range(60):
         rig.gate.on_servos(healthy(rig, effort=(0.0,) * 5 + (20.0,)), rig.now_ns)
         output = rig.run(1, [0.05, *rig.q[1:5], 0.028])
     assert output.command.position[5] == 0.028

@@ -199,13 +199,20 @@ class BagWriter:
             queue.wake.notify()
         return True
 
-    def close(self) -> RecordingSummary:
-        """Write what waits, finish the file and metadata.yaml. Closing again returns the same summary."""
+    def end(self, wait_s: float) -> bool:
+        """Take no more messages; the thread writes what waits and finishes the bag. Whether it did so in `wait_s`."""
         with self._queue.wake:
             self._queue.closing = True
             self._queue.wake.notify()
-        self._thread.join(JOIN_DEADLINE_S)
-        if self._thread.is_alive():
+        self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    def close(self) -> RecordingSummary:
+        """Write what waits, finish the file and metadata.yaml. Closing again returns the same summary.
+
+        Raises BagError where that takes longer than JOIN_DEADLINE_S.
+        """
+        if not self.end(JOIN_DEADLINE_S):
             raise BagError(f"{self.path}: the disk has not taken the rest of the recording in {JOIN_DEADLINE_S:g} s")
         return RecordingSummary(
             self.path,

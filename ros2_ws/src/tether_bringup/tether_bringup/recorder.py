@@ -1,7 +1,8 @@
 """Records a run: every topic of `tether.topics.RECORDED`, as serialised bytes, into a rosbag2 MCAP bag.
 
-Log time is the time of receipt: the system's in real time, the world's (/clock) in lockstep. A subscription asks for
-what our own publishers offer; where a foreign publisher offers less, it is made anew with that.
+Log time is the time of receipt: the system's in real time, the world's (/clock) in lockstep. The lifecycle manager has
+little time to bring nodes down, so a bag that a slow disk has not taken by then is finished before the process ends.
+A subscription asks for what our own publishers offer; where a foreign publisher offers less, it is made anew with that.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
 
 from tether import __version__, topics
-from tether.bags.writer import BagWriter
+from tether.bags.report import BagError
+from tether.bags.world_times import WorldTimes
+from tether.bags.writer import BagWriter, RecordingSummary
 from tether.codec import convert, decode, sensors
 from tether.lockstep import Needs, TickInputs
 from tether.topics import Kind, Topic
 from tether_bringup.bag_qos import bag_profiles
 
 LOOK_S = 0.5
+QUICK_S = 0.4
+"""The manager brings all nodes down within 2 s; the recorder may use this much of it to finish the bag."""
 """How often publishers' offers, drops and the state of the recording are looked at."""
 DEPTH, PICTURE_DEPTH = 2000, 60
 
@@ -44,7 +49,8 @@ class RecorderNode(StageNode):
         self._subscriptions_by_topic: dict[str, Subscription[Any]] = {}
         self._loosened: dict[str, QoSProfile] = {}
         self._to_renew: set[str] = set()
-        self._clock_ns = 0
+        self._world_times: WorldTimes | None = None
+        self._finishing: list[BagWriter] = []
         self._dropped_said = 0
         self._failure: str | None = None
         self._failure_said = False
@@ -54,7 +60,9 @@ class RecorderNode(StageNode):
         path = free_folder(Path(self._bag))
         about = {"recorder": f"tether {__version__}", "mode": self.mode.value}
         self._writer = BagWriter(path, custom_data=about, on_failure=self._on_failure)
-        self._undo.append(self._close)
+        self._undo.append(self._end)
+        if self.mode is Mode.LOCKSTEP:
+            self._world_times = WorldTimes(self._writer.write)
         for topic in topics.RECORDED:
             self._writer.add_topic(topic.name, topic.type, bag_profiles([qos.publisher_qos(topic)]))
             self._subscribe(topic, asked_for(topic))
@@ -78,8 +86,19 @@ class RecorderNode(StageNode):
     def on_deactivate(self, state: Any) -> TransitionCallbackReturn:
         """The bag is finished here: the recorder goes down last, and what follows is not part of the run."""
         result = super().on_deactivate(state)
-        self._close()
+        self._end()
         return result
+
+    def destroy_node(self) -> None:
+        """The process is about to end: whatever is not on the disk yet gets there first."""
+        self._end()
+        for writer in self._finishing:
+            try:
+                self._say_recorded(writer.close())
+            except BagError as error:
+                self.get_logger().error(str(error))
+        self._finishing.clear()
+        super().destroy_node()
 
     def _subscribe(self, topic: Topic, profile: QoSProfile) -> None:
         known = self._subscriptions_by_topic.pop(topic.name, None)
@@ -103,18 +122,20 @@ class RecorderNode(StageNode):
             self.destroy_subscription(subscription)
 
     def _taker(self, topic: Topic) -> Callable[[bytes], None]:
-        is_clock = topic is topics.CLOCK
-
         def take(raw: bytes) -> None:
-            if is_clock and self.mode is Mode.LOCKSTEP:
-                self._clock_ns = convert.to_ns(decode(raw, topic.type).clock)
-            if self._writer is not None:
-                self._writer.write(topic.name, bytes(raw), self._receive_ns())
+            times, writer = self._world_times, self._writer
+            if writer is None:
+                return
+            if times is None:
+                writer.write(topic.name, bytes(raw), time.time_ns())
+                return
+            if topic is topics.CLOCK:
+                times.tell(convert.to_ns(decode(raw, topic.type).clock))
+            elif topic in (topics.EPISODE_START, topics.TICK_PLAN):
+                times.tell_first(convert.to_ns(decode(raw, topic.type).stamp))
+            times.put(topic.name, bytes(raw))
 
         return take
-
-    def _receive_ns(self) -> int:
-        return self._clock_ns if self.mode is Mode.LOCKSTEP else time.time_ns()
 
     def _look(self) -> None:
         """Fit subscriptions and recorded profiles to what publishers offer; say what went wrong."""
@@ -143,12 +164,25 @@ class RecorderNode(StageNode):
     def _on_failure(self, reason: str) -> None:
         self._failure = reason  # said by the timer: this runs in the writing thread
 
-    def _close(self) -> None:
+    def _end(self) -> None:
+        """Take no more; finish the bag now where the disk is quick, else until the process ends."""
+        times, self._world_times = self._world_times, None
+        if times is not None:
+            times.end()
         writer, self._writer = self._writer, None
         if writer is None:
             return
-        summary = writer.close()
+        if writer.end(QUICK_S):
+            self._say_recorded(writer.close())
+        else:
+            self._finishing.append(writer)
+            self.get_logger().warning(f"{writer.path}: the disk is slow; the rest of the recording is being written")
+
+    def _say_recorded(self, summary: RecordingSummary) -> None:
         kept, lost = sum(summary.messages.values()), sum(summary.dropped.values())
+        if summary.failure is not None and not self._failure_said:
+            self._failure_said = True
+            self.get_logger().error(summary.failure)
         self.get_logger().info(f"recorded {kept} messages into {summary.path}, dropped {lost}")
 
 

@@ -41,26 +41,8 @@ Only the module of the command that is run is imported.
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point. Exit status: 0 done, 1 what was asked for failed, 2 not understood or refused, 130 interrupted."""
-    parser = argparse.ArgumentParser(
-        prog="tether", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--version", action="version", version=f"tether {__version__}")
-    parser.add_argument("-v", "--verbose", action="store_true", help="log what is going on")
-    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    words = list(sys.argv[1:] if argv is None else argv)
-    chosen = next((word for word in words if not word.startswith("-")), None)
-    if chosen == "eval":  # many small arrays in many processes: threads below them only get in each other's way
-        use_one_thread()
-    for name, (module, doc) in _COMMANDS.items():
-        if name == chosen:
-            importlib.import_module(module).add_parser(subparsers)
-        else:
-            subparsers.add_parser(name, help=doc)
-    arguments = parser.parse_args(words)
-    level = logging.INFO if arguments.verbose else logging.WARNING
-    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
     try:
-        return int(arguments.run(arguments))
+        return _run(list(sys.argv[1:] if argv is None else argv))
     except TetherError as error:
         sys.stderr.write(f"tether: {error}\n")
         return 2
@@ -75,3 +57,27 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         return 0
+    except OSError as error:
+        sys.stderr.write(f"tether: {error}\n")
+        return 1
+
+
+def _run(words: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="tether", description=_DESCRIPTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--version", action="version", version=f"tether {__version__}")
+    parser.add_argument("-v", "--verbose", action="store_true", help="log what is going on")
+    subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    chosen = next((word for word in words if not word.startswith("-")), None)
+    if chosen == "eval":  # many small arrays in many processes: threads below them only get in each other's way
+        use_one_thread()
+    for name, (module, doc) in _COMMANDS.items():
+        if name == chosen:
+            importlib.import_module(module).add_parser(subparsers)
+        else:
+            subparsers.add_parser(name, help=doc)
+    arguments = parser.parse_args(words)
+    level = logging.INFO if arguments.verbose else logging.WARNING
+    logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
+    return int(arguments.run(arguments))

@@ -1,0 +1,97 @@
+"""The console command: help worth reading, faults in one readable message, exit statuses that mean something."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tether import cli
+
+COMMANDS = ["sim", "eval", "launch", "replay", "bench", "urdf", "doctor"]
+RUN = [sys.executable, "-c", "import sys; from tether.cli import main; sys.exit(main())"]
+
+
+def exit_status(words: list[str]) -> int:
+    try:
+        return cli.main(words)
+    except SystemExit as end:  # argparse's own end
+        return int(end.code or 0)
+
+
+@pytest.mark.parametrize("words", [["--help"], ["--version"], *([name, "--help"] for name in COMMANDS)])
+def test_help_exits_with_0_and_says_something(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_status(words) == 0
+    captured = capsys.readouterr()
+    assert captured.out.strip()
+    assert not captured.err
+
+
+def test_every_command_stands_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_status(["--help"]) == 0
+    out = capsys.readouterr().out
+    for name in COMMANDS:
+        assert f"\n    {name}" in out, name
+    assert set(COMMANDS) == set(cli._COMMANDS)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nonsense"],
+        ["eval"],
+        ["eval", "--policy", "classic", "--episodes", "0"],
+        ["eval", "--policy", "classic", "--seed", "-1"],
+        ["eval", "--policy", "scripted", "--truth-age-ms", "nan"],
+        ["sim", "--episodes", "many"],
+        ["bench", "nonsense"],
+        ["urdf", "nonsense"],
+        ["replay"],
+    ],
+    ids=" ".join,
+)
+def test_what_is_not_understood_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_status(words) == 2
+    captured = capsys.readouterr()
+    assert captured.err.strip()
+    assert "Traceback" not in captured.err
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["eval", "--policy", "nobody", "--episodes", "1"], "nobody"),
+        (["eval", "--policy", "classic", "--episodes", "1", "--task", "nothing"], "nothing"),
+        (["eval", "--policy", "classic", "--episodes", "1", "--profile", "nowhere.yaml"], "nowhere.yaml"),
+        (["replay", "no/such/bag", "--check"], "no/such/bag"),
+        (["launch", "no_such.launch.xml"], "no_such.launch.xml"),
+        (["urdf", "check", "no_such.urdf"], "no_such.urdf"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_fault_of_an_input_is_one_readable_message(words: list[str], named: str, tmp_path: Path) -> None:
+    done = subprocess.run([*RUN, *words], cwd=tmp_path, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode in (1, 2), done.stderr
+    assert named in done.stderr + done.stdout
+    assert "Traceback" not in done.stderr
+
+
+def test_interrupt_at_any_place_ends_with_130_and_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("importlib.import_module", interrupted)
+    assert exit_status(["doctor"]) == 130
+    assert capsys.readouterr().err == "tether: interrupted\n"
+
+
+def test_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    words = ["eval", "--policy", "scripted", "--profile", "ideal", "--episodes", "1", "--workers", "1"]
+    assert exit_status([*words, "--json", str(tmp_path / "file" / "result.json")]) == 1
+    assert str(tmp_path / "file") in capsys.readouterr().err

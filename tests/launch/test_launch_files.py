@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -85,6 +86,24 @@ def test_arguments_reach_every_node_that_needs_them(prefix):
         "OPENBLAS_NUM_THREADS": "2",
     }
     assert all(dict(process.env) == environment for process in plan.processes)
+
+
+def declared(package: str, node: str) -> set[str]:
+    """Parameters that a node declares, by its source; those of every node among them."""
+    nodes = FOLDER.parent / "ros2_ws" / "src"
+    sources = [nodes / package / package / f"{node}.py", nodes / "tether_ros" / "tether_ros" / "node.py"]
+    words = "".join(path.read_text(encoding="utf-8") for path in sources)
+    found = re.findall(r'\b_?(?:param|names|words|seconds)\(\s*"(\w+)"', words)
+    return {*found, "use_sim_time"}
+
+
+@pytest.mark.parametrize("name", ["sim.launch.xml", "replay.launch.xml"])
+def test_no_node_is_given_a_parameter_that_it_does_not_declare(prefix, name: str):
+    plan = plan_of(prefix, name, record="true", **({"bag": "x"} if name.startswith("replay") else {}))
+    for process in plan.processes:
+        given = set(parameters(plan, process.label))
+        unknown = given - declared(process.package, process.executable)
+        assert not unknown, f"{process.label} declares no {', '.join(sorted(unknown))}"
 
 
 def test_robot_goes_up_after_its_driver_and_down_before_it(prefix):

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any
 
 from rosbags.interfaces import Qos
-
-from tether.bags.report import LossLog
 
 
 class Encoding(str, Enum):
@@ -86,13 +84,6 @@ class StorageFile:
     recorded: dict[int, int] | None = None
     end_ns: int | None = None
     notes: list[str] = field(default_factory=list)
-
-
-class Opener(Protocol):
-    """Opens one file of a known kind; raises InvalidInputError where nothing at all can be read from it."""
-
-    def __call__(self, path: Any, log: LossLog) -> StorageFile:
-        """`log` is already bound to the file's name."""
 
 
 class BagMessage:

@@ -14,7 +14,7 @@ import numpy as np
 from tether.contracts import F64, Estimate, FusedState, HybridAction, Primitive, Source, TruthSample
 from tether.motion.kinematics import COMMAND_JOINTS, ArmKinematics
 from tether.policy.stage import digest
-from tether.robot.model import RobotModel
+from tether.robot.model import RobotModel, reorder
 from tether.skills import SkillTable
 
 _HOVER_M = 0.05
@@ -64,9 +64,11 @@ class ScriptedPolicy:
             raise ValueError("the scripted policy is an oracle and needs the truth channel")
         estimate = self._estimate(state.stamp_ns, truth)
         if state.joints is not None:
-            at = {name: i for i, name in enumerate(state.joints.names)}
-            order = [at[name] for name in COMMAND_JOINTS]
-            self._advance(state.stamp_ns, state.joints.position[order], state.joints.velocity[order], estimate)
+            names, position, velocity = state.joints.names, state.joints.position, state.joints.velocity
+            if names != COMMAND_JOINTS:
+                position = reorder(names, position, COMMAND_JOINTS, "joint reading")
+                velocity = reorder(names, velocity, COMMAND_JOINTS, "joint reading")
+            self._advance(state.stamp_ns, position, velocity, estimate)
         primitive, params = self._action()
         return HybridAction(state.decision_id, state.stamp_ns, primitive, params, estimate, self.source)
 

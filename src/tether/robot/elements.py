@@ -1,6 +1,6 @@
 """Rules on elements that the model does not hold: version, materials, dynamics, extensions, misspelt tags.
 
-What urdfdom 4 refuses is an error. A material that is named but defined nowhere is no fault: readers pick a
+What urdfdom's parser refuses is an error. A material that is named but defined nowhere is no fault: readers pick a
 colour.
 """
 

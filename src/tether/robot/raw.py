@@ -1,6 +1,6 @@
 """A URDF as it stands in the file: nothing made up, unreadable values left out and reported.
 
-The linter's rules and the strict model both start from this. Semantics follow urdfdom 4 and the URDF
+The linter's rules and the strict model both start from this. Semantics follow urdfdom's parser and the URDF
 specification (wiki.ros.org/urdf/XML): attributes that the specification gives a default have it here, all
 others are None.
 """

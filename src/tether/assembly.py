@@ -28,7 +28,6 @@ from tether.ingest.joints import JointConfig, JointIngest
 from tether.ingest.stages import ImuStage
 from tether.motion.config import LagModel, load_motion_config
 from tether.motion.executor import Executor
-from tether.motion.kinematics import COMMAND_JOINTS
 from tether.motion.stage import MotionStage
 from tether.pipeline import Pipeline, Stages
 from tether.policy.classic import ClassicPolicy
@@ -38,6 +37,7 @@ from tether.policy.stage import PolicyStage
 from tether.resources import resource_path
 from tether.robot.description import expand
 from tether.robot.model import RobotModel, load_robot
+from tether.robot.roles import COMMAND_JOINTS
 from tether.safety.gate_model import GateModel
 from tether.safety.settings import Hardware, load_safety
 from tether.safety.stage import GateStage

@@ -13,8 +13,9 @@ from tether.assembly import robot, skill_of_task
 from tether.contracts import F64, Estimate, ImageFeature, ImuBatch, JointSample, SampleRef, Stream
 from tether.fusion.classic import ClassicEstimator, load_classic_config
 from tether.fusion.estimator import Arrivals
-from tether.motion.kinematics import COMMAND_JOINTS, ArmKinematics
+from tether.motion.kinematics import ArmKinematics
 from tether.resources import resource_path
+from tether.robot.roles import COMMAND_JOINTS
 
 MS = 1_000_000
 START_NS = 1_000_000_000

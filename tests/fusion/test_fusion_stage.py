@@ -27,7 +27,7 @@ from tether.contracts import (
 )
 from tether.fusion.estimator import Arrivals, NoEstimator
 from tether.fusion.stage import IMU_WINDOW, FusionStage
-from tether.motion.kinematics import COMMAND_JOINTS
+from tether.robot.roles import COMMAND_JOINTS
 
 SKILL = skill_of_task("pick")
 NOW_NS = 2_000_000_000

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tether.assembly import robot
 from tether.contracts import F64
-from tether.motion.kinematics import ARM_JOINTS, ArmKinematics
+from tether.motion.kinematics import ArmKinematics
+from tether.robot.roles import ARM_JOINTS
 
 ARM = ArmKinematics(robot())
 _INDEX = [robot().joint_names.index(name) for name in ARM_JOINTS]

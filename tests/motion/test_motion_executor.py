@@ -21,8 +21,9 @@ from tether.contracts import (
 from tether.errors import InvalidInputError
 from tether.motion.config import LagModel, load_motion_config
 from tether.motion.executor import Executor
-from tether.motion.kinematics import COMMAND_JOINTS, ArmKinematics
+from tether.motion.kinematics import ArmKinematics
 from tether.resources import resource_path
+from tether.robot.roles import COMMAND_JOINTS
 from tether.world.servo import ServoBank
 
 ARM = ArmKinematics(robot())
@@ -204,20 +205,25 @@ def test_same_inputs_same_commands_and_hashes() -> None:
     assert len(set(first[1])) > 30
 
 
-def test_readings_are_taken_by_name_and_missing_joints_are_named() -> None:
+def test_readings_are_taken_by_name_and_missing_and_extra_joints_are_named() -> None:
     plant = Plant()
     order = [3, 0, 5, 1, 4, 2]
     reading = plant.reading()
     mixed = JointSample(
         reading.ref,
-        (*(COMMAND_JOINTS[i] for i in order), "wheel_left"),
-        np.append(reading.position[order], 9.0),
-        np.append(reading.velocity[order], 9.0),
+        tuple(COMMAND_JOINTS[i] for i in order),
+        reading.position[order],
+        reading.velocity[order],
     )
     action = HybridAction(0, 0, Primitive.HOLD, np.zeros(0), Estimate.none(0), Source.OPERATOR)
     command = plant.executor.tick(0, mixed, None, action)
     assert command is not None
     np.testing.assert_allclose(command.position, START, atol=2e-3)
     short = JointSample(reading.ref, COMMAND_JOINTS[:-1], reading.position[:-1], reading.velocity[:-1])
-    with pytest.raises(InvalidInputError, match="gripper"):
+    with pytest.raises(InvalidInputError, match="missing: gripper"):
         plant.executor.tick(0, short, None, action)
+    more = JointSample(
+        reading.ref, (*COMMAND_JOINTS, "wheel_left"), np.append(reading.position, 9.0), np.append(reading.velocity, 9.0)
+    )
+    with pytest.raises(InvalidInputError, match="extra: wheel_left"):
+        plant.executor.tick(0, more, None, action)

@@ -17,7 +17,7 @@ from tether.contracts import (
     Source,
     Stream,
 )
-from tether.motion.kinematics import COMMAND_JOINTS
+from tether.robot.roles import COMMAND_JOINTS
 
 START_NS = 1_000_000_000
 REST = np.array([0.0, 0.6, 1.2, 0.9, 0.0, 0.02])

@@ -20,9 +20,10 @@ from tether.contracts import (
 )
 from tether.errors import InvalidInputError
 from tether.fusion.classic import load_classic_config
-from tether.motion.kinematics import COMMAND_JOINTS, ArmKinematics
+from tether.motion.kinematics import ArmKinematics
 from tether.policy.classic import ClassicPolicy, Step
 from tether.resources import resource_path
+from tether.robot.roles import COMMAND_JOINTS
 
 CONFIG = load_classic_config(resource_path("config", "classic.yaml"))
 KINEMATICS = ArmKinematics(robot())

@@ -7,7 +7,7 @@ import pytest
 
 from tether.assembly import make_gate_stage
 from tether.contracts import TICK_NS, Command, ImuSample, JointSample, Mode, SampleRef, Source, Stream
-from tether.motion.kinematics import COMMAND_JOINTS
+from tether.robot.roles import COMMAND_JOINTS
 from tether.safety.stage import GateInputs, GateStage, for_world
 
 START_NS = 1_000_000_000

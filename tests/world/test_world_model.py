@@ -11,7 +11,8 @@ from tether.contracts import F64
 from tether.resources import resource_path
 from tether.robot.description import expand
 from tether.robot.raw import JointType
-from tether.world.model import BASE_JOINTS, COMMAND_JOINTS, SceneSpec, compile_model
+from tether.robot.roles import COMMAND_JOINTS
+from tether.world.model import BASE_JOINTS, SceneSpec, compile_model
 
 
 @pytest.fixture(scope="module")

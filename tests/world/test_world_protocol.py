@@ -24,7 +24,7 @@ from tether.contracts import (
 from tether.errors import InvalidInputError
 from tether.resources import resource_path
 from tether.robot.description import expand
-from tether.world.model import COMMAND_JOINTS
+from tether.robot.roles import COMMAND_JOINTS
 from tether.world.mujoco_world import MujocoWorld, TruthChannel
 from tether.world.profile import Profile
 
@@ -169,8 +169,12 @@ def test_malformed_commands_are_refused_by_name_and_nothing_moves() -> None:
         world.step(_command(bad))
     with pytest.raises(InvalidInputError, match="base_twist"):
         world.step(_command(twist=(np.inf, 0.0, 0.0)))
-    with pytest.raises(InvalidInputError, match="joint_names"):
-        world.step(replace(_command(), joint_names=COMMAND_JOINTS[::-1]))
+    with pytest.raises(InvalidInputError, match=r"velocity\[gripper\]"):
+        world.step(replace(_command(), velocity=np.array([0.0, 0.0, 0.0, 0.0, 0.0, np.inf])))
+    with pytest.raises(InvalidInputError, match="5 velocities"):
+        world.step(replace(_command(), velocity=np.zeros(5)))
+    with pytest.raises(InvalidInputError, match=r"(?s)missing: gripper,.*extra: grip,"):
+        world.step(replace(_command(), joint_names=(*COMMAND_JOINTS[:-1], "grip")))
     assert (world.data.qpos == before).all()
     assert world.step(_command()).tick == 2
 
@@ -201,6 +205,40 @@ def test_silent_gate_stops_base_and_arm_after_more_than_100_ms() -> None:
     assert np.abs(world.data.qvel[:6]).max() < 0.01
     assert np.abs(world.data.qvel[world.index.joint_qvel]).max() < 0.05
     assert world.step(_command()).executed.watchdog_stop is False  # type: ignore[union-attr]
+
+
+def test_joints_of_a_command_are_matched_by_name_in_any_order() -> None:
+    world = _world()
+    world.reset(_spec(world))
+    turned = replace(_command(START[::-1].copy()), joint_names=COMMAND_JOINTS[::-1])
+    executed = world.step(turned).executed
+    assert executed is not None
+    assert executed.command.joint_names == COMMAND_JOINTS
+    np.testing.assert_array_equal(executed.command.position, START)
+
+
+def test_watchdog_brakes_a_moving_arm_within_its_limits_and_then_holds_it() -> None:
+    world = _world("pick", "ideal")
+    world.reset(_spec(world))
+    at = START.copy()
+    for _ in range(30):
+        at = at.copy()
+        at[0] += 0.02  # 2 rad/s
+        world.step(_command(at, twist=(0.2, 0.0, 1.0)))
+    stops = []
+    for _ in range(100):
+        executed = world.step(None).executed
+        assert executed is not None
+        if executed.watchdog_stop:
+            stops.append(executed.command)
+    q = np.array([stop.position[0] for stop in stops])
+    rates = np.diff(q, prepend=at[0]) / 0.01
+    assert 0.0 < rates[0] < 2.0 and (np.diff(rates) <= 1e-9).all(), "it brakes and neither jumps nor turns back"
+    assert q[-1] == q[-2] and q[-1] - at[0] < 0.1
+    speeds = np.array([stop.base_twist for stop in stops])
+    assert 0.0 < speeds[0, 0] < 0.2 and not speeds[-1].any()
+    np.testing.assert_allclose(world.data.qpos[world.index.joint_qpos[:5]], stops[-1].position[:5], atol=0.03)
+    assert np.abs(world.data.qvel[world.index.joint_qvel]).max() < 0.01, "held, not limp"
 
 
 def test_watchdog_keeps_the_grip() -> None:

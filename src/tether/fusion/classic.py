@@ -19,9 +19,10 @@ from tether.fusion.estimator import Arrivals
 from tether.fusion.grip import Grip, GripSense
 from tether.fusion.kalman import CubeMotion
 from tether.fusion.tracker import CubeTracker
-from tether.motion.kinematics import COMMAND_JOINTS, ArmKinematics
+from tether.motion.kinematics import ArmKinematics
 from tether.policy.stage import digest
 from tether.robot.model import RobotModel
+from tether.robot.roles import COMMAND_JOINTS
 
 _IMU_LINK = "imu_link"
 _CAMERA_FRAME = "camera_optical_frame"

@@ -12,11 +12,11 @@ import hashlib
 import numpy as np
 
 from tether.contracts import F64, TICK_NS, Command, HybridAction, ImuSample, JointSample, Primitive
-from tether.errors import Fault, InvalidInputError
 from tether.motion.config import LagModel, MotionConfig
-from tether.motion.kinematics import COMMAND_JOINTS, ArmKinematics
+from tether.motion.kinematics import ArmKinematics
 from tether.motion.primitives import DT_S, MOTIONS, Motion, Reference, View
-from tether.robot.model import RobotModel
+from tether.robot.model import RobotModel, reorder
+from tether.robot.roles import COMMAND_JOINTS
 from tether.skills import SkillTable
 
 _RATE_SHARE = 0.98
@@ -97,12 +97,8 @@ class Executor:
     def _by_name(self, joints: JointSample) -> tuple[F64, F64]:
         if joints.names == COMMAND_JOINTS:
             return joints.position, joints.velocity
-        at = {name: i for i, name in enumerate(joints.names)}
-        missing = [name for name in COMMAND_JOINTS if name not in at]
-        if missing:
-            raise InvalidInputError("joint reading", [Fault("names", f"{joints.names}", f"also {missing}")])
-        order = [at[name] for name in COMMAND_JOINTS]
-        return joints.position[order], joints.velocity[order]
+        position = reorder(joints.names, joints.position, COMMAND_JOINTS, "joint reading")
+        return position, reorder(joints.names, joints.velocity, COMMAND_JOINTS, "joint reading")
 
     def _start(self, measured: tuple[F64, F64]) -> None:
         position = measured[0]

@@ -14,10 +14,8 @@ import numpy as np
 from tether.contracts import F64
 from tether.errors import Fault, InvalidInputError
 from tether.robot.model import RobotModel
+from tether.robot.roles import ARM_JOINTS, COMMAND_JOINTS
 
-ARM_JOINTS = ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll")
-GRIPPER_JOINT = "gripper"
-COMMAND_JOINTS = (*ARM_JOINTS, GRIPPER_JOINT)
 _STRETCH = 0.995
 """Share of the full reach that is used: at the end of it the elbow's rates grow without bound."""
 _TOLERANCE_M = 1e-9

@@ -16,9 +16,10 @@ from tether.contracts import F64, FusedState, HybridAction, Primitive, Source, T
 from tether.errors import Fault, InvalidInputError
 from tether.fusion.classic_config import ClassicConfig
 from tether.fusion.grip import Grip, GripSense
-from tether.motion.kinematics import COMMAND_JOINTS, ArmKinematics
+from tether.motion.kinematics import ArmKinematics
 from tether.policy.stage import digest
 from tether.robot.model import RobotModel
+from tether.robot.roles import COMMAND_JOINTS
 from tether.skills import SkillTable
 
 

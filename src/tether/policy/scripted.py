@@ -12,9 +12,10 @@ from enum import Enum
 import numpy as np
 
 from tether.contracts import F64, Estimate, FusedState, HybridAction, Primitive, Source, TruthSample
-from tether.motion.kinematics import COMMAND_JOINTS, ArmKinematics
+from tether.motion.kinematics import ArmKinematics
 from tether.policy.stage import digest
 from tether.robot.model import RobotModel, reorder
+from tether.robot.roles import COMMAND_JOINTS
 from tether.skills import SkillTable
 
 _HOVER_M = 0.05

@@ -250,6 +250,11 @@ def load_robot(
     return build_model(read_robot(root), str(path))
 
 
+def read_model(urdf: str) -> RobotModel:
+    """Return the model of an expanded description given as text; refuses what `load_robot` refuses."""
+    return build_model(read_robot(parse_xml(urdf)))
+
+
 def build_model(raw: RawRobot, where: str = "robot description") -> RobotModel:
     """Return the model of a parsed description; raises InvalidInputError with every fault at once."""
     findings: list[Finding] = list(raw.findings)

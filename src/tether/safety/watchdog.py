@@ -8,7 +8,6 @@ go limp), the base brakes to standstill.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -70,7 +69,8 @@ class Watchdog:
         self._seen_ns = 0
         self._clock_broken = False
         self._position: list[float] = []
-        self._velocity: list[float] = []
+        self._before: list[float] = []
+        self._velocity: list[float] | None = None
         self._twist = [0.0, 0.0, 0.0]
 
     def reset(self) -> None:
@@ -78,23 +78,19 @@ class Watchdog:
         self._last = None
         self._fed_ns = self._seen_ns = 0
         self._clock_broken = False
-        self._position, self._velocity, self._twist = [], [], [0.0, 0.0, 0.0]
+        self._position, self._before, self._velocity, self._twist = [], [], None, [0.0, 0.0, 0.0]
 
     def feed(self, command: Command, now_ns: int) -> bool:
         """Take a gated command that is about to be applied. False if it was refused and so feeds nothing."""
         self._see(now_ns)
-        position, velocity = self._ordered(command)
-        if position is None or velocity is None:
+        position = self._ordered(command)
+        if position is None:
             return False
-        if self._last is None:
-            self._velocity = [0.0] * len(position)
-        else:
-            step = [(new - old) / _TICK_S for new, old in zip(position, self._position, strict=True)]
-            top = self._limits.velocity_max
-            self._velocity = [min(max(v, -float(m)), float(m)) for v, m in zip(step, top, strict=True)]
+        self._before = position if self._last is None else self._position
+        self._velocity = None
         self._last, self._fed_ns = command, now_ns
         self._position = position
-        self._twist = [float(x) for x in command.base_twist]
+        self._twist = command.base_twist.tolist()
         return True
 
     def expired(self, now_ns: int) -> bool:
@@ -109,9 +105,11 @@ class Watchdog:
         if self._last is None:
             fault = Fault("watchdog", "no command yet", "a command fed before a stop")
             raise InvalidInputError("stop_command", [fault], "call it only while expired() is True")
-        for i, limit in enumerate(self._limits.acceleration_max):
-            self._velocity[i] = _toward_zero(self._velocity[i], float(limit) * _TICK_S)
-            self._position[i] += self._velocity[i] * _TICK_S
+        before = self._motion() if self._velocity is None else self._velocity
+        limits = self._limits.acceleration_max.tolist()
+        velocity = [_toward_zero(v, limit * _TICK_S) for v, limit in zip(before, limits, strict=True)]
+        self._velocity = velocity
+        self._position = [q + v * _TICK_S for q, v in zip(self._position, velocity, strict=True)]
         vx, vy, wz = self._twist
         speed = math.hypot(vx, vy)
         share = _toward_zero(speed, self._limits.base_linear_m_s2 * _TICK_S) / speed if speed > 0.0 else 0.0
@@ -123,32 +121,35 @@ class Watchdog:
             source=Source.FALLBACK,
             joint_names=self._limits.joint_names,
             position=np.array(self._position),
-            velocity=np.array(self._velocity),
+            velocity=np.array(velocity),
             base_twist=np.array(self._twist),
         )
+
+    def _motion(self) -> list[float]:
+        """How fast the last two set-points moved, within the velocity limits."""
+        step = [(new - old) / _TICK_S for new, old in zip(self._position, self._before, strict=True)]
+        return [min(max(v, -m), m) for v, m in zip(step, self._limits.velocity_max.tolist(), strict=True)]
 
     def _see(self, now_ns: int) -> None:
         if now_ns < self._seen_ns:
             self._clock_broken = True
         self._seen_ns = max(self._seen_ns, now_ns)
 
-    def _ordered(self, command: Command) -> tuple[list[float] | None, list[float] | None]:
-        names = self._limits.joint_names
-        if set(command.joint_names) != set(names) or len(command.joint_names) != len(names):
-            return None, None
-        if len(command.position) != len(names) or len(command.velocity) != len(names):
-            return None, None
-        if len(command.base_twist) != 3 or not _finite(command.position, command.velocity, command.base_twist):
-            return None, None
-        at = {name: i for i, name in enumerate(command.joint_names)}
-        position = [float(command.position[at[name]]) for name in names]
-        velocity = [float(command.velocity[at[name]]) for name in names]
-        return position, velocity
+    def _ordered(self, command: Command) -> list[float] | None:
+        """Set-points in the order of the limits; None where the command does not count."""
+        names, given, n = self._limits.joint_names, command.joint_names, len(self._limits.joint_names)
+        if given != names and (set(given) != set(names) or len(given) != n):
+            return None
+        if len(command.position) != n or len(command.velocity) != n or len(command.base_twist) != 3:
+            return None
+        position: list[float] = command.position.tolist()
+        if not all(map(math.isfinite, (*position, *command.velocity.tolist(), *command.base_twist.tolist()))):
+            return None
+        if given == names:
+            return position
+        at = {name: i for i, name in enumerate(given)}
+        return [position[at[name]] for name in names]
 
 
 def _toward_zero(value: float, step: float) -> float:
     return math.copysign(max(abs(value) - step, 0.0), value)
-
-
-def _finite(*groups: Sequence[float] | F64) -> bool:
-    return all(math.isfinite(x) for group in groups for x in group)

@@ -10,7 +10,8 @@ import numpy as np
 from tether.assembly import make_world
 from tether.bench.figures import Benchmark, Metric, Ratio, in_turn
 from tether.contracts import Command, EpisodeSpec, Source
-from tether.world.model import COMMAND_JOINTS, SUBSTEPS_PER_TICK
+from tether.robot.roles import COMMAND_JOINTS
+from tether.world.model import SUBSTEPS_PER_TICK
 
 _CHUNK_TICKS = 20
 """Short chunks and many of them: a busy machine then interrupts few, and the median does not see it."""

@@ -8,7 +8,6 @@ come from the URDF; this module adds joints that carry the base, actuators on th
 from __future__ import annotations
 
 import math
-import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,6 +15,8 @@ import mujoco
 import numpy as np
 
 from tether.contracts import TICK_NS
+from tether.robot.model import read_model
+from tether.robot.roles import ARM_JOINTS, COMMAND_JOINTS, GRIPPER_JOINT, WHEEL_JOINTS
 
 SUBSTEP_NS = 1_250_000
 """Physics step, 8 a tick, 4 an IMU reading: short enough to integrate stiff servos and contacts explicitly."""
@@ -23,10 +24,6 @@ SUBSTEPS_PER_TICK = TICK_NS // SUBSTEP_NS
 
 BASE_JOINTS = ("base_x", "base_y", "base_z", "base_yaw", "base_pitch", "base_roll")
 """Joints that carry the base: ground plane x, y, heave, then yaw, pitch, roll (applied in this order)."""
-ARM_JOINTS = ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll")
-GRIPPER_JOINT = "gripper"
-WHEEL_JOINTS = ("wheel_left", "wheel_back", "wheel_right")
-COMMAND_JOINTS = (*ARM_JOINTS, GRIPPER_JOINT)
 
 _FLOOR_BIT, _ROBOT_BIT, _CUBE_BIT = 1, 2, 4
 _TURNING_ARMATURE = 0.1
@@ -170,15 +167,14 @@ def _carried(spec: Any) -> float:
 def _couple_mimics(spec: Any, urdf: str) -> None:
     """Make mimic joints follow: MuJoCo reads <mimic> from version 4 on and drops it before."""
     if not spec.equalities:
-        for joint in ElementTree.fromstring(urdf).iter("joint"):
-            mimic = joint.find("mimic")
+        for joint in read_model(urdf).joints:
+            mimic = joint.mimic
             if mimic is None:
                 continue
-            equality = spec.add_equality(name1=joint.attrib["name"], name2=mimic.attrib["joint"])
+            equality = spec.add_equality(name1=joint.name, name2=mimic.joint)
             equality.type = mujoco.mjtEq.mjEQ_JOINT
             equality.objtype = mujoco.mjtObj.mjOBJ_JOINT
-            offset, multiplier = (float(mimic.get(key, d)) for key, d in (("offset", "0"), ("multiplier", "1")))
-            equality.data[:5] = [offset, multiplier, 0.0, 0.0, 0.0]
+            equality.data[:5] = [mimic.offset, mimic.multiplier, 0.0, 0.0, 0.0]
     for equality in spec.equalities:
         equality.solref = [0.005, 1.0]
         equality.solimp = [0.99, 0.999, 0.0001, 0.5, 2.0]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import xml.etree.ElementTree as ElementTree
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,15 +25,12 @@ from tether.contracts import (
     TruthSample,
 )
 from tether.errors import Fault, InvalidInputError
+from tether.robot.model import read_model, reorder
+from tether.robot.roles import COMMAND_JOINTS, OmniBase
+from tether.safety.watchdog import Watchdog, WatchdogLimits
 from tether.world.carrier import CarrierPath
 from tether.world.judge import Judge
-from tether.world.model import (
-    COMMAND_JOINTS,
-    SUBSTEP_NS,
-    SUBSTEPS_PER_TICK,
-    SceneSpec,
-    compile_model,
-)
+from tether.world.model import SUBSTEP_NS, SUBSTEPS_PER_TICK, SceneSpec, compile_model
 from tether.world.profile import Profile
 from tether.world.sensors import IMU_PERIOD_NS, FastSensors
 from tether.world.servo import Drive, ServoBank
@@ -42,13 +38,13 @@ from tether.world.streams import DelayQueue, Draw, generator
 from tether.world.task import Task
 from tether.world.truth import TruthHistory
 from tether.world.variation import Variation
-from tether.world.watchdog import CommandWatchdog
 
 _TICK_S = TICK_NS * 1e-9
 _GRAVITY = 9.81
 _IMU_SUBSTEPS = tuple(range(IMU_PERIOD_NS // SUBSTEP_NS - 1, SUBSTEPS_PER_TICK, IMU_PERIOD_NS // SUBSTEP_NS))
 """Physics steps of a tick after which the IMU is read: it falls due every 5 ms."""
-_WHEEL_ANGLES = (math.pi / 3, math.pi, -math.pi / 3)
+_BRAKING_S = 0.1
+"""The watchdog brakes a joint from its highest speed to rest in this time."""
 _LOST_M = 0.60
 """A cube farther than this from the base's centre cannot be reached without driving."""
 
@@ -74,8 +70,8 @@ class WorldClock:
 class MujocoWorld:
     """See `tether.world.protocol.World`.
 
-    urdf: expanded text of the robot. truth: None leaves the truth channel out altogether. camera: a Camera to render
-    pictures with, None for no pictures. clock: what the watchdog runs on; the world's own time where None.
+    urdf: expanded text of the robot. truth: None leaves the truth channel out altogether. pictures: whether the camera
+    is rendered. clock: what the watchdog runs on; the world's own time where None.
     """
 
     joint_names = COMMAND_JOINTS
@@ -112,10 +108,14 @@ class MujocoWorld:
         self._base_rows = self._rows[:, self.index.base_ctrl]
         self._wheel_rows = self._rows[:, self.index.wheel_ctrl]
         self._ctrl, self._qpos = self.data.ctrl, self.data.qpos
-        self._servos = ServoBank(_velocity_limits(urdf), self._rows[:, self.index.joint_ctrl])
-        self._drive = Drive()
+        robot = read_model(urdf)
+        self._base = OmniBase.of(robot)
+        v_max = np.array([robot.limits(name).velocity for name in COMMAND_JOINTS])
+        self._servos = ServoBank(v_max, self._rows[:, self.index.joint_ctrl])
+        self._drive = Drive(self._base.distance_m)
         self._clock = WorldClock()
-        self._watchdog = CommandWatchdog(round(profile.actuation.watchdog_s * 1e9), clock or self._clock)
+        self._watchdog = Watchdog(_watchdog_limits(profile, v_max, self._base))
+        self._watchdog_clock: Clock = clock or self._clock
         self._variation = Variation(self.model, self.index)
         self._truth_channel = truth
         self._history = TruthHistory(self.model.nq, self.model.nv, self.index, task.cube.side_m / 2)
@@ -239,43 +239,32 @@ class MujocoWorld:
 
     def _accept(self, command: Command | None) -> ExecutedCommand:
         if command is None:
-            if not self._stopped and self._watchdog.expired():
-                self._controlled_stop()
+            now_ns = self._watchdog_clock.now_ns()
+            if self._watchdog.expired(now_ns):
+                stop = self._watchdog.stop_command(now_ns)
+                self._applied = self._limited(replace(stop, tick=self._tick, stamp_ns=self._now_ns()))
+                self._stopped = True
         else:
             self._applied = self._limited(command)
             self._stopped = False
-            self._watchdog.feed()
+            self._watchdog.feed(self._applied, self._watchdog_clock.now_ns())
         ref = SampleRef(Stream.EXECUTED, self._now_ns(), self._tick)
         return ExecutedCommand(ref, self._applied, self._stopped)
 
     def _limited(self, command: Command) -> Command:
-        """The command within the URDF's position limits; refused where it is malformed."""
-        position, twist = command.position, command.base_twist
-        if command.joint_names != COMMAND_JOINTS or len(position) != len(COMMAND_JOINTS) or len(twist) != 3:
-            fault = Fault("joint_names", f"{command.joint_names}", f"{COMMAND_JOINTS}")
-            raise InvalidInputError("command", [fault], "send every joint by name, none missing, none more")
+        """The command in the robot's order, within the URDF's position limits; refused where it is malformed."""
+        if command.joint_names != COMMAND_JOINTS:
+            command = _in_order(command)
+        position, velocity, twist = command.position, command.velocity, command.base_twist
+        if len(position) != len(COMMAND_JOINTS) or len(velocity) != len(COMMAND_JOINTS) or len(twist) != 3:
+            found = f"{len(position)} positions, {len(velocity)} velocities, {len(twist)} of base_twist"
+            raise InvalidInputError("command", [Fault("lengths", found, f"{len(COMMAND_JOINTS)}, as many, 3")])
         values, rates = position.tolist(), twist.tolist()
-        vx, vy, wz = rates
         within = all([low <= value <= high for value, (low, high) in zip(values, self._limits, strict=True)])
-        if within and math.isfinite(vx + vy + wz):
+        if within and math.isfinite(sum(velocity.tolist(), sum(rates))):
             return command
-        faults = [
-            Fault(f"position[{name}]", repr(value), "a finite number")
-            for name, value in zip(COMMAND_JOINTS, values, strict=True)
-            if not math.isfinite(value)
-        ]
-        faults += [] if math.isfinite(vx + vy + wz) else [Fault("base_twist", repr(rates), "finite numbers")]
-        if faults:
-            raise InvalidInputError("command", faults)
+        _require_finite(command)
         return replace(command, position=np.clip(position, self._low, self._high))
-
-    def _controlled_stop(self) -> None:
-        """Hold the servos where their set-points are, keep the grip, and let the base's ramp bring it to rest."""
-        position = self._servos.position.copy()
-        position[-1] = self._applied.position[-1]
-        zero = np.zeros(len(COMMAND_JOINTS))
-        self._applied = replace(self._applied, position=position, velocity=zero, base_twist=np.zeros(3))
-        self._stopped = True
 
     def _plan_tick(self) -> None:
         """Fill the controls of each physics step of the coming tick."""
@@ -303,8 +292,7 @@ class MujocoWorld:
         start, end = np.array(before), np.array(drive.pose)
         rate = (end - start) / (TICK_NS * 1e-9)
         self._base_rows[:, [0, 1, 3]] += start + share * (end - start) + self.index.base_kv_over_kp * rate
-        vx, vy, wz = drive.twist
-        self._wheel_rows[:] = [(vy * math.cos(a) - vx * math.sin(a) + 0.125 * wz) / 0.05 for a in _WHEEL_ANGLES]
+        self._wheel_rows[:] = self._base.wheel_rates(*drive.twist)
 
     def _extend_carrier(self) -> tuple[F64, F64]:
         """Controls for the carrier's next block; returns position and velocity at its start."""
@@ -364,14 +352,37 @@ def _start_pose(task: Task, model: mujoco.MjModel) -> F64:
     return pose
 
 
-def _velocity_limits(urdf: str) -> F64:
-    """Velocity limits of the commanded joints, which MuJoCo's import of a URDF leaves out."""
-    limits = {joint.get("name"): joint.find("limit") for joint in ElementTree.fromstring(urdf).iter("joint")}
-    values = []
-    for name in COMMAND_JOINTS:
-        limit = limits.get(name)
-        if limit is None:
-            fault = Fault(f"joint {name}", "no <limit>", "a velocity limit")
-            raise InvalidInputError("robot", [fault])
-        values.append(float(limit.attrib["velocity"]))
-    return np.array(values)
+def _watchdog_limits(profile: Profile, v_max: F64, base: OmniBase) -> WatchdogLimits:
+    act = profile.actuation
+    return WatchdogLimits(
+        timeout_ns=round(act.watchdog_s * 1e9),
+        joint_names=COMMAND_JOINTS,
+        velocity_max=v_max,
+        acceleration_max=v_max / _BRAKING_S,
+        base_linear_m_s2=act.base_acceleration_m_s2,
+        base_angular_rad_s2=act.base_acceleration_m_s2 / base.distance_m,
+    )
+
+
+def _in_order(command: Command) -> Command:
+    """The command with its joints in the robot's order; missing, extra and repeated ones are refused by name."""
+    names = command.joint_names
+    return replace(
+        command,
+        joint_names=COMMAND_JOINTS,
+        position=reorder(names, command.position, COMMAND_JOINTS, "command: position"),
+        velocity=reorder(names, command.velocity, COMMAND_JOINTS, "command: velocity"),
+    )
+
+
+def _require_finite(command: Command) -> None:
+    faults = [
+        Fault(f"{what}[{name}]", repr(value), "a finite number")
+        for what, values in (("position", command.position), ("velocity", command.velocity))
+        for name, value in zip(COMMAND_JOINTS, values.tolist(), strict=True)
+        if not math.isfinite(value)
+    ]
+    if not np.isfinite(command.base_twist).all():
+        faults.append(Fault("base_twist", repr(command.base_twist.tolist()), "finite numbers"))
+    if faults:
+        raise InvalidInputError("command", faults)

@@ -8,7 +8,8 @@ import mujoco
 import numpy as np
 
 from tether.contracts import F64, ImuSample, JointSample, SampleRef, Stream
-from tether.world.model import COMMAND_JOINTS, SUBSTEP_NS, ModelIndex
+from tether.robot.roles import COMMAND_JOINTS
+from tether.world.model import SUBSTEP_NS, ModelIndex
 from tether.world.profile import Profile
 from tether.world.streams import DelayDraw, DelayQueue, Draw, ImuError, Rows, generator
 

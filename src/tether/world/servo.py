@@ -31,7 +31,7 @@ class ServoBank:
         self.configure(0.0, 0.0)
 
     def configure(self, dead_s: float, tau_s: float) -> None:
-        """Set dead time (rounded to the physics step) and time constant; takes effect at the next `reset`."""
+        """Set dead time (rounded to the physics step) and time constant, from the next tick on."""
         self._dead_steps = round(dead_s / _DT)
         if self._dead_steps > (_RING - 2) * SUBSTEPS_PER_TICK:
             raise ValueError(f"dead time {dead_s} s, expected at most {(_RING - 2) * SUBSTEPS_PER_TICK * _DT} s")
@@ -87,7 +87,9 @@ class Drive:
     The pose is that of the base on its carrier, (x, y, yaw), integrated from the twist in the base frame.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wheel_distance_m: float) -> None:
+        """wheel_distance_m: of the wheels from the centre; it turns the acceleration limit into one of yaw."""
+        self._wheel_distance_m = wheel_distance_m
         self.configure(0.0, 0.0, 1.0)
         self.reset()
 
@@ -96,8 +98,8 @@ class Drive:
         tick_s = _DT * SUBSTEPS_PER_TICK
         self._dead_ticks = round(dead_s / tick_s)
         self._gain = 1.0 - math.exp(-tick_s / tau_s) if tau_s > 0.0 else 1.0
-        # Yaw is limited through the wheels' distance from the centre, 0.125 m.
-        self._dv_max = (acceleration_m_s2 * tick_s, acceleration_m_s2 * tick_s, acceleration_m_s2 * tick_s / 0.125)
+        step = acceleration_m_s2 * tick_s
+        self._dv_max = (step, step, step / self._wheel_distance_m)
 
     def reset(self) -> None:
         """Stand still at the carrier's origin."""

@@ -110,8 +110,10 @@ def wait_for(what: str, is_so: Callable[[], Any], patience_s: float = PATIENCE_S
 
 
 def messages_of(bag: Path, topic: Topic) -> list[Any]:
-    """Every message of a topic in a bag, in order."""
+    """Every message of a topic in a bag, in order; none where the bag does not have the topic."""
     with open_bag(bag) as reader:
+        if topic.name not in reader.topics:
+            return []
         return [decode(message.raw, topic.type) for message in reader.messages(topics=[topic.name])]
 
 

@@ -19,7 +19,6 @@ from tether.rollout import Rollout
 pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.timeout(400)]
 
 TRUTH_ALONE = {topics.TRUTH.name}
-PICTURES = {topics.IMAGE.name, topics.CAMERA_INFO.name, topics.IMAGE_FEATURE.name}
 NEVER = {topics.COMPRESSED_IMAGE.name, topics.DIAGNOSTICS.name}
 """Topics that are recorded where somebody publishes them; the simulated graph does not."""
 
@@ -97,7 +96,10 @@ def test_recording_holds_every_topic_that_the_graph_has(recorded_run: Any) -> No
         assert counts[topic.name] == ticks, topic.name
     for topic in (topics.FUSED_STATE, topics.POLICY_OUTPUT, topics.DECISION):
         assert counts[topic.name] == (ticks + 4) // 5, topic.name
-    assert len({counts[name] for name in PICTURES}) == 1, "every picture has its camera_info and its feature"
+    pictures = counts[topics.IMAGE.name]
+    assert counts[topics.CAMERA_INFO.name] == pictures, "every picture has its camera_info"
+    # what the world delivers as the episode ends is decided on by nobody
+    assert pictures - counts[topics.IMAGE_FEATURE.name] in (0, 1), "every picture has its feature"
 
 
 def test_recording_opens_with_other_peoples_readers(recorded_run: Any) -> None:

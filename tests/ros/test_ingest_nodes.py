@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -10,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import rclpy
+import tether_ros.node
 from PIL import Image
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
@@ -18,13 +22,25 @@ from rclpy.signals import SignalHandlerOptions
 from tether_fusion.fusion import FusionNode
 from tether_ingest.camera_ingest import CameraIngestNode
 from tether_ingest.imu_ingest import ImuIngestNode
+from tether_policy.policy import PolicyNode
 from tether_ros import qos
 from tether_ros.node import StageNode
 
 from tether import topics
 from tether.assembly import skill_of_task
 from tether.codec import convert, decode, encode, message, sensors
-from tether.contracts import CameraModel, EpisodeSpec, ImuSample, SampleRef, Stream
+from tether.contracts import (
+    CameraModel,
+    EpisodeSpec,
+    Estimate,
+    FusedState,
+    ImuBatch,
+    ImuSample,
+    Primitive,
+    SampleRef,
+    Stream,
+    TickPlan,
+)
 from tether.topics import Topic
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(180)]
@@ -349,8 +365,6 @@ def test_fusion_refuses_malformed_and_non_finite_batches_and_works_on(bench: Ben
 
 
 def batch(episode: int, gyro: list[float]) -> Any:
-    from tether.contracts import ImuBatch
-
     sample = ImuSample(SampleRef(Stream.IMU, START_NS, 0), np.array(gyro), np.array([0.0, 0.0, 9.81]))
     return ImuBatch(episode, 0, START_NS, (sample,))
 
@@ -370,6 +384,42 @@ def test_node_that_was_cleaned_up_is_configured_again_and_active_again_without_d
     bench.at(START_NS)
     bench.publish(topics.EPISODE_START, start_message())
     bench.until("states", lambda: bench.said[topics.FUSED_STATE.name])
+
+
+def test_policy_that_refuses_its_own_decision_in_lockstep_ends_and_says_so(bench: Bench) -> None:
+    node = bench.start(PolicyNode, [topics.POLICY_OUTPUT], mode="lockstep", policy="classic")
+    skill = dataclasses.replace(skill_of_task("pick"), primitive_mask=np.zeros(len(Primitive), np.bool_))
+    none = np.zeros(0, np.float32)
+    state = FusedState(
+        0, START_NS, (), {}, Estimate.none(START_NS), None, np.zeros((6, 0)), none.reshape(0, 6), none, skill
+    )
+    bench.publish(topics.EPISODE_START, start_message())
+    bench.publish(topics.TICK_PLAN, convert.tick_plan_message(TickPlan(0, 0, START_NS, (), 0)))
+    bench.publish(topics.FUSED_STATE, convert.fused_state_message(state, 0))
+    bench.event("stage_failed", "decision 0", "primitive")
+    assert node.finished
+    assert node.exit_status == 1
+    assert not bench.said[topics.POLICY_OUTPUT.name]
+
+
+def test_node_in_lockstep_names_the_sample_that_it_waits_for(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tether_ros.node, "WAITING_S", 0.2)
+    bench.start(ImuIngestNode, [topics.IMU_BATCH], mode="lockstep", profile="real")
+    bench.publish(topics.EPISODE_START, start_message())
+    due = (SampleRef(Stream.IMU, START_NS, 0),)
+    bench.publish(topics.TICK_PLAN, convert.tick_plan_message(TickPlan(0, 0, START_NS, due, 0)))
+    bench.event("waiting", "tick 0 of episode 0", f"imu {START_NS}")
+    bench.publish(topics.IMU, imu(START_NS, 1))
+    bench.until("the batch", lambda: bench.said[topics.IMU_BATCH.name])
+
+
+@pytest.mark.parametrize("parameter", ["mode:=sometimes", "policy:=3", "wait_for_match:=perhaps"])
+def test_parameter_that_is_refused_ends_the_process_with_2_and_is_named(domain: int, parameter: str) -> None:
+    words = [sys.executable, "-c", "from tether_fusion.fusion import main; main()", "--ros-args", "-p", parameter]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 2, done.stderr
+    assert parameter.split(":=")[int(parameter.startswith("mode"))] in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_configuration_that_is_refused_leaves_nothing_behind(domain: int, bench: Bench) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from setup_steps.core import Context, SetupError, digest, say
 
 GL_PACKAGES = ("libegl1", "libgl1", "libgl1-mesa-dri", "libosmesa6")
-GL_MODULE = "tether.doctor.gl_probe"
+GL_MODULE = "tether.world.gl"
 
 
 def apt_command(packages: Sequence[str]) -> str:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tether.doctor import cli, gl_probe
+from tether.doctor import cli
 from tether.doctor.finding import Finding, Status, ok
+from tether.world import gl
 
 WRONG = Finding("disk", Status.FAIL, "0.1 GiB free", "2 GiB free", "remove old recordings")
 
@@ -83,15 +84,15 @@ def test_doctor_runs_where_nothing_of_ros_can_be_imported(tmp_path: Path) -> Non
     assert "memory" in done.stdout
 
 
-def test_gl_probe_reports_a_way_that_cannot_draw_instead_of_dying(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gl_probe, "DRAW", "raise RuntimeError('no display device')")
-    fault = gl_probe.try_backend("egl")
+def test_gl_reports_a_way_that_cannot_draw_instead_of_dying(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gl, "DRAW", "raise RuntimeError('no display device')")
+    fault = gl.try_backend("egl")
     assert fault is not None
     assert "no display device" in fault
 
 
-def test_gl_probe_survives_a_library_that_aborts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gl_probe, "DRAW", "import os; os.abort()")
-    fault = gl_probe.try_backend("osmesa")
+def test_gl_survives_a_library_that_aborts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gl, "DRAW", "import os; os.abort()")
+    fault = gl.try_backend("osmesa")
     assert fault is not None
     assert "-6" in fault

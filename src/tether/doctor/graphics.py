@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 
 from tether.doctor.finding import Finding, Machine, Status, ok
-from tether.doctor.gl_probe import try_all
+from tether.world.gl import try_all
 
 
 def headless_gl(machine: Machine, attempt: Callable[[], dict[str, str | None]] = try_all) -> list[Finding]:

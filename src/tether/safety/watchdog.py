@@ -137,6 +137,7 @@ class Watchdog:
 
     def _ordered(self, command: Command) -> list[float] | None:
         """Set-points in the order of the limits; None where the command does not count."""
+        # matched by name here once more: the watchdog shares no code with what it watches
         names, given, n = self._limits.joint_names, command.joint_names, len(self._limits.joint_names)
         if given != names and (set(given) != set(names) or len(given) != n):
             return None

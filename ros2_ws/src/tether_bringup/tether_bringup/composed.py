@@ -15,6 +15,4 @@ from tether_ros.process import run
 
 def main() -> None:
     """Entry point."""
-    sys.exit(
-        run([ImuIngestNode, CameraIngestNode, FusionNode, PolicyNode, OpdBridgeNode, PrimitiveExecutorNode])
-    )
+    sys.exit(run([ImuIngestNode, CameraIngestNode, FusionNode, PolicyNode, OpdBridgeNode, PrimitiveExecutorNode]))

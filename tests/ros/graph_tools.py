@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,6 +115,12 @@ def messages_of(bag: Path, topic: Topic) -> list[Any]:
         if topic.name not in reader.topics:
             return []
         return [decode(message.raw, topic.type) for message in reader.messages(topics=[topic.name])]
+
+
+def counts_of(bag: Path) -> Counter[str]:
+    """Topic → number of its messages in a bag."""
+    with open_bag(bag) as reader:
+        return Counter(message.topic for message in reader.messages())
 
 
 def processes_in(domain: int) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from graph_tools import Listener, messages_of
+from graph_tools import Listener, counts_of, messages_of
 
 from tether import topics
 from tether.codec import convert, encode, sensors
@@ -89,8 +89,8 @@ def test_classic_on_a_moving_target_is_the_core_loop_and_sees_no_truth(domain: i
 
 def test_recording_holds_every_topic_that_the_graph_has(recorded_run: Any) -> None:
     expected = {topic.name for topic in topics.RECORDED} - NEVER - TRUTH_ALONE
-    counts = {topic.name: len(messages_of(recorded_run.bag, topic)) for topic in topics.RECORDED}
-    assert {name for name, count in counts.items() if count} == expected
+    counts = counts_of(recorded_run.bag)
+    assert set(counts) == expected
     ticks = counts[topics.TICK_PLAN.name]
     for topic in (topics.IMU_BATCH, topics.PROPOSED, topics.VERDICT, topics.JOINT_COMMAND, topics.CMD_VEL):
         assert counts[topic.name] == ticks, topic.name
@@ -106,7 +106,7 @@ def test_recording_opens_with_other_peoples_readers(recorded_run: Any) -> None:
     from mcap.reader import make_reader
     from rosbags.highlevel import AnyReader
 
-    expected = sum(len(messages_of(recorded_run.bag, topic)) for topic in topics.RECORDED)
+    expected = counts_of(recorded_run.bag).total()
     with AnyReader([recorded_run.bag]) as reader:
         assert reader.message_count == expected
         assert sum(1 for _ in reader.messages()) == expected

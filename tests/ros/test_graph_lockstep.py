@@ -66,9 +66,12 @@ def test_classic_in_processes_of_their_own_is_the_core_loop_bit_for_bit(recorded
     assert_recording_is_what_the_core_computes(r.bag, r.results, setting)
 
 
-def test_oracle_in_one_process_is_the_core_loop_bit_for_bit_over_episodes(domain: int, tmp_path: Path) -> None:
-    setting = Setting("scripted", "pick", "ideal", True, 7)
-    run = GraphRun(setting, 3, lockstep=True, bag=tmp_path / "bag", composed=True)
+@pytest.mark.parametrize("task", ["pick", "pick_moving"])
+def test_oracle_in_one_process_is_the_core_loop_bit_for_bit_over_episodes(
+    domain: int, tmp_path: Path, task: str
+) -> None:
+    setting = Setting("scripted", task, "ideal", True, 7)
+    run = GraphRun(setting, 2, lockstep=True, bag=tmp_path / "bag", composed=True)
     with Listener(domain, watched=[topics.TRUTH]) as listener:
         results = run_graph(run)
     assert_recording_is_what_the_core_computes(run.bag, results, setting)

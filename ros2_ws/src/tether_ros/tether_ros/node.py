@@ -123,7 +123,7 @@ class StageNode(LifecycleNode):
             qos.message_class(topic),
             topic.name,
             qos.publisher_qos(topic),
-            event_callbacks=PublisherEventCallbacks(incompatible_qos=self._on_incompatible(topic, "subscriber")),
+            event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
         )
         self._undo.append(lambda: self.destroy_publisher(publisher))
         outlet = Outlet(topic, publisher)
@@ -149,7 +149,10 @@ class StageNode(LifecycleNode):
             on_bytes,
             qos.subscriber_qos(topic, must_not_lose=self.mode is Mode.LOCKSTEP),
             raw=True,
-            event_callbacks=SubscriptionEventCallbacks(incompatible_qos=self._on_incompatible(topic, "publisher")),
+            # Every event is one more thing that each wait of rclpy's executor walks over.
+            event_callbacks=SubscriptionEventCallbacks(
+                incompatible_qos=self._on_incompatible(topic), use_default_callbacks=False
+            ),
         )
         self._inlets.append((topic, subscription))
         self._undo.append(lambda: self.destroy_subscription(subscription))
@@ -374,9 +377,9 @@ class StageNode(LifecycleNode):
         self._events = None
         self._inbox = Inbox(self._all_needs())
 
-    def _on_incompatible(self, topic: Topic, other: str) -> Callable[[Any], None]:
+    def _on_incompatible(self, topic: Topic) -> Callable[[Any], None]:
         def report(info: Any) -> None:
-            text = f"{topic.name}: a {other} does not fit ours in {info.last_policy_kind}"
+            text = f"{topic.name}: a publisher offers less than this node asks for in {info.last_policy_kind}"
             self.event(sensors.Severity.WARN, "incompatible_qos", text)
 
         return report

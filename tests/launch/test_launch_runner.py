@@ -161,8 +161,10 @@ def test_process_ended_by_a_signal_is_named_with_it(prefix):
 
 
 def test_end_of_a_process_with_on_exit_shutdown_ends_the_launch(prefix):
-    prefix.add("pkg", "forever", "import signal; signal.pause()")
-    prefix.add("pkg", "brief")
+    # An interpreter that is interrupted while it starts ends with a failure of its own: `brief` waits for `forever`.
+    up = str(prefix.root / "up")
+    prefix.add("pkg", "forever", f"import signal; open({up!r}, 'w').close(); signal.pause()")
+    prefix.add("pkg", "brief", f"import os, time\nwhile not os.path.exists({up!r}): time.sleep(0.01)")
     body = '<node pkg="pkg" exec="forever"/><node pkg="pkg" exec="brief" on_exit="shutdown"/>'
     with runner_of(prefix, body) as run:
         outcome = run.wait(PATIENCE_S)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
@@ -99,3 +100,19 @@ def test_a_list_as_a_key_is_refused_with_its_line(tmp_path: Path) -> None:
     path.write_text("a: 1\n? [b, c]\n: 2\n", encoding="utf-8")
     with pytest.raises(InvalidInputError, match=r"list_key\.yaml:2"):
         read_yaml(path)
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "camera: " + "9" * 6000, "a: 2026-13-45"])
+def test_what_breaks_the_yaml_parser_itself_is_a_named_fault(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "odd.yaml"
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(InvalidInputError, match=r"odd\.yaml"):
+        read_yaml(path)
+
+
+def test_a_pipe_and_a_folder_are_refused_instead_of_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.yaml")
+    (tmp_path / "folder.yaml").mkdir()
+    for name in ("pipe.yaml", "folder.yaml"):
+        with pytest.raises(InvalidInputError, match=f"{name}: found a folder, a pipe"):
+            read_yaml(tmp_path / name)

@@ -59,8 +59,10 @@ class _UniqueKeyLoader(yaml.SafeLoader):
 def read_yaml(path: Path) -> Any:
     """Parse one YAML file; raises InvalidInputError naming the line for anything that is not readable YAML."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would wait for its writer for ever
+            raise OSError("a folder, a pipe or a device")
         text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         fault = Fault(str(path), str(error), "a readable UTF-8 YAML file")
         raise InvalidInputError("configuration", [fault], "check the path and the permissions") from error
     try:
@@ -70,6 +72,9 @@ def read_yaml(path: Path) -> Any:
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         fault = Fault(where, getattr(error, "problem", None) or str(error), "valid YAML")
         raise InvalidInputError("configuration", [fault], "correct the line named") from error
+    except (RecursionError, ValueError) as error:  # a number of thousands of digits, the 13th month
+        found = "lists or mappings nested too deep" if isinstance(error, RecursionError) else str(error)
+        raise InvalidInputError("configuration", [Fault(str(path), found, "plain YAML")], "write it out") from error
 
 
 def load(path: Path, schema: type[T]) -> T:

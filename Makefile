@@ -1,6 +1,6 @@
 # Two commands: `make sim` and `make test`. Each does all the set-up by itself; see docs/setup.md.
 #
-#   make sim                    one episode of pick in the simulated world, through the whole ROS 2 graph
+#   make sim                    three episodes of pick in the simulated world, through the whole ROS 2 graph
 #   make sim EPISODES=20        more of them
 #   make sim ARGS="--task pick_moving --profile real --policy classic"
 #   make test                   lint, types and all tests (at most 30 minutes on two cores)

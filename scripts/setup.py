@@ -23,6 +23,16 @@ from setup_steps.core import Context, SetupError, say, setup_lock
 ROOT = Path(__file__).resolve().parent.parent
 
 
+def leave_venv() -> None:
+    """An activated venv's Python may be the one that is about to be made anew: go on with the one it came from."""
+    if sys.prefix == sys.base_prefix:
+        return
+    base = os.path.realpath(getattr(sys, "_base_executable", sys.executable))
+    if not os.access(base, os.X_OK) or Path(base).is_relative_to(sys.prefix):
+        raise SetupError(f"run from the venv {sys.prefix}, whose own Python is not found\n  fix: deactivate it first")
+    os.execv(base, [base, *sys.argv])
+
+
 def right_python(prefix: Path | None) -> None:
     """Go on under the Python that the installed ROS 2 was built for, if this is another."""
     if prefix is None:
@@ -66,7 +76,8 @@ def main() -> int:
     begin = time.monotonic()
     try:
         if sys.platform != "linux":
-            raise SetupError(f"Tether runs on Linux; this is {sys.platform}. fix: use the image in docker/")
+            raise SetupError(f"Tether runs on Linux; this is {sys.platform}. fix: use a Linux machine or container")
+        leave_venv()
         prefix = ros.installed_ros(dict(os.environ))
         right_python(prefix)
         with setup_lock(ROOT / ".setup.lock") as lock_fd:

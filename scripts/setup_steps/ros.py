@@ -42,7 +42,8 @@ def installed_ros(environ: dict[str, str]) -> Path | None:
         return Path(asked)
     sourced = environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep) if environ.get("ROS_DISTRO") == DISTRO else []
     for prefix in [*map(Path, filter(None, sourced)), Path("/opt/ros") / DISTRO]:
-        if (prefix / "setup.bash").is_file() and python_of(prefix) is not None:
+        ours = (prefix / "pyvenv.cfg").exists()  # a venv with the wheels, activated: not an installed ROS
+        if not ours and (prefix / "setup.bash").is_file() and python_of(prefix) is not None:
             return prefix
     return None
 

@@ -30,7 +30,7 @@ class Progress:
             if self._done == self._total:
                 self._stream.write("\n")
             self._stream.flush()
-        elif now_s - self._said_s > 30.0:
+        elif now_s - self._said_s > 30.0 or self._done == self._total:
             self._said_s = now_s
             self._stream.write(text + "\n")
             self._stream.flush()

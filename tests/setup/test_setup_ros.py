@@ -165,3 +165,13 @@ def test_executable_starts_also_below_a_folder_with_spaces(tmp_path: Path) -> No
     script.chmod(0o755)
     done = subprocess.run([script, "a b", "c"], capture_output=True, text=True, check=True, timeout=60)
     assert done.stdout == "['a b', 'c']\n"
+
+
+def test_activated_venv_with_the_wheels_is_no_installed_ros(tmp_path: Path) -> None:
+    rclpy = tmp_path / "lib/python3.11/site-packages/rclpy"
+    rclpy.mkdir(parents=True)
+    (tmp_path / "setup.bash").touch()
+    environ = {"ROS_DISTRO": "jazzy", "AMENT_PREFIX_PATH": str(tmp_path)}
+    assert ros.installed_ros(environ) == tmp_path
+    (tmp_path / "pyvenv.cfg").touch()
+    assert ros.installed_ros(environ) != tmp_path

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import multiprocessing
+import signal
 from collections.abc import Callable, Iterator, Sequence
 
+from tether.assembly import policy_kit
 from tether.contracts import EpisodeResult
 from tether.eval.journal import Journal
 from tether.eval.result import Setting
@@ -46,6 +48,7 @@ def _run(setting: Setting, seeds: Sequence[int], workers: int) -> Iterator[Episo
             for seed in seeds:
                 yield rollout.episode(seed)
         return
+    policy_kit(setting.policy), setting.key()  # what is wrong with the setting is said here, not by each worker
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
         workers, mp_context=context, initializer=_start_worker, initargs=(setting,)
@@ -55,8 +58,11 @@ def _run(setting: Setting, seeds: Sequence[int], workers: int) -> Iterator[Episo
         try:
             for future in concurrent.futures.as_completed(futures):
                 yield future.result()
-        finally:
+        except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()  # an interrupt does not wait for the episodes in hand
+            raise
 
 
 _worker: list[Rollout] = []
@@ -64,6 +70,7 @@ _worker: list[Rollout] = []
 
 
 def _start_worker(setting: Setting) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends the workers
     _worker.append(_rollout(setting))
 
 

@@ -8,6 +8,7 @@ time enters: the steady clock of the caller (the world's time in lockstep).
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 from collections import deque
@@ -295,9 +296,9 @@ class Supervisor(Inbox):
         lacking = ", ".join(h.value for h in self._settings.not_fitted)
         disabled = ", ".join(c.value for c in self._settings.disabled_checks)
         if lacking:
-            _LOG.warning("gate: NOT FITTED, and so not watched: %s", lacking)
+            _say_once(f"gate: NOT FITTED, and so not watched: {lacking}")
         if disabled:
-            _LOG.warning("gate: CHECKS DISABLED by safety settings: %s", disabled)
+            _say_once(f"gate: CHECKS DISABLED by safety settings: {disabled}")
 
     def state_hash(self) -> str:
         """Hex digest of everything that future outputs depend on besides settings and future inputs."""
@@ -312,3 +313,9 @@ def _reason_faults(reason: str) -> list[Fault]:
     if isinstance(reason, str) and reason.strip():
         return []
     return [Fault("reason", repr(reason), "a text that says why")]
+
+
+@functools.cache
+def _say_once(text: str) -> None:
+    """Warn; once in a process, however many gates it makes."""
+    _LOG.warning("%s", text)

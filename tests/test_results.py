@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from tether import __version__
-from tether.results import header, write_json
+from tether.errors import InvalidInputError
+from tether.results import header, require_writable, write_json
 
 
 def test_header_says_what_ran_where(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +39,25 @@ def test_result_that_is_no_json_leaves_the_old_file_as_it_was(tmp_path: Path, ba
         write_json(path, {"rate": bad})
     assert json.loads(path.read_text(encoding="utf-8")) == {"rate": 0.5}
     assert [p.name for p in tmp_path.iterdir()] == ["result.json"]
+
+
+def test_result_that_cannot_go_where_it_should_is_kept_and_the_place_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "folder.json").mkdir()
+    with pytest.raises(InvalidInputError, match="the result is kept in"):
+        write_json(tmp_path / "folder.json", {"rate": 0.5})
+    (kept,) = tmp_path.glob("tether-result-*.json")
+    assert json.loads(kept.read_text(encoding="utf-8")) == {"rate": 0.5}
+
+
+def test_trying_whether_a_file_can_be_written_leaves_nothing_and_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "a" / "result.json"
+    require_writable(path)
+    assert list(path.parent.iterdir()) == []
+    path.write_text("old")
+    require_writable(path)
+    assert path.read_text() == "old"
+    with pytest.raises(InvalidInputError, match="folder"):
+        require_writable(tmp_path / "a")

@@ -7,11 +7,15 @@ import os
 import platform
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from tether import __version__
+from tether.errors import Fault, InvalidInputError
+
+_FIX = "name a file in a folder that can be written"
 
 
 def header(tool: str, seed: int) -> dict[str, Any]:
@@ -26,12 +30,49 @@ def header(tool: str, seed: int) -> dict[str, Any]:
     }
 
 
+def require_writable(path: Path) -> None:
+    """Make the folders above `path` and try whether a file can be written there; `path` itself stays as it is.
+
+    To be called before what takes long. Raises InvalidInputError.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise IsADirectoryError(0, "a folder")
+        partial = _partial(path)
+        partial.touch()
+        partial.unlink()
+    except OSError as error:
+        raise InvalidInputError("output", [_unwritable(path, error)], _FIX) from None
+
+
 def write_json(path: Path, result: Mapping[str, Any]) -> None:
-    """Write a result whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".part")
-    partial.write_text(json.dumps(result, indent=2, allow_nan=False) + "\n", encoding="utf-8")
-    os.replace(partial, path)
+    """Write a result whole or not at all.
+
+    Where `path` cannot be written the result goes to a file of the system's temporary folder, and InvalidInputError
+    names it.
+    """
+    text = json.dumps(result, indent=2, allow_nan=False) + "\n"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial = _partial(path)
+        partial.write_text(text, encoding="utf-8")
+        os.replace(partial, path)
+    except OSError as error:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="tether-result-", suffix=".json", delete=False, encoding="utf-8"
+        ) as kept:
+            kept.write(text)
+        fix = f"the result is kept in {kept.name}: move it where it belongs"
+        raise InvalidInputError("output", [_unwritable(path, error)], fix) from error
+
+
+def _partial(path: Path) -> Path:
+    return path.with_name(path.name + ".part")
+
+
+def _unwritable(path: Path, error: OSError) -> Fault:
+    return Fault(str(path), error.strerror or str(error), "a file that can be written")
 
 
 def _commit() -> str:

@@ -90,8 +90,21 @@ def test_interrupt_at_any_place_ends_with_130_and_one_line(
     assert capsys.readouterr().err == "tether: interrupted\n"
 
 
-def test_file_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("option", ["--json", "--report"])
+def test_output_that_cannot_be_written_is_refused_before_the_first_episode(
+    option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "file").touch()
     words = ["eval", "--policy", "scripted", "--profile", "ideal", "--episodes", "1", "--workers", "1"]
-    assert exit_status([*words, "--json", str(tmp_path / "file" / "result.json")]) == 1
-    assert str(tmp_path / "file") in capsys.readouterr().err
+    assert exit_status([*words, option, str(tmp_path / "file" / "result.json")]) == 2
+    captured = capsys.readouterr()
+    assert str(tmp_path / "file") in captured.err and "fix:" in captured.err
+    assert not captured.out
+
+
+@pytest.mark.parametrize("words", [["replay", "no/such/bag"], ["bench", "gate"]], ids=" ".join)
+def test_a_folder_is_no_place_for_a_result(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_status([*words, "--json", str(tmp_path)]) == 2
+    assert f"{tmp_path}: found a folder" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from tether.bags.player import NullSink, Pace, Player, PlayOptions, Rate, Unpace
 from tether.bags.reader import open_bag
 from tether.errors import Fault, InvalidInputError
 from tether.launch import ament
-from tether.results import write_json
+from tether.results import require_writable, write_json
 
 _DESCRIPTION = """\
 Read a bag, of whatever kind and however broken, and play it to the ROS graph that is running, with /clock.
@@ -74,6 +74,8 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the command."""
+    if arguments.json is not None:
+        require_writable(arguments.json)
     if arguments.check:
         return _check(arguments)
     if arguments.info:

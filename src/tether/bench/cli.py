@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tether.bench.figures import Benchmark
-from tether.results import write_json
+from tether.results import require_writable, write_json
 
 BENCHMARKS = {
     "world": ("tether.world.bench", "steps per second of the world against a bare MuJoCo loop"),
@@ -45,6 +45,8 @@ def run(arguments: argparse.Namespace) -> int:
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the result for machines")
     module.add_arguments(parser)
     chosen = parser.parse_args(arguments.arguments)
+    if chosen.json is not None:
+        require_writable(chosen.json)
     result: Benchmark = module.measure(chosen)
     sys.stdout.write(result.as_table())
     if chosen.json is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tether.arguments import not_negative, positive
 from tether.contracts import TICK_NS
 from tether.progress import Progress
-from tether.results import header, write_json
+from tether.results import header, require_writable, write_json
 
 if TYPE_CHECKING:
     from tether.contracts import EpisodeResult
@@ -59,6 +59,10 @@ def run(arguments: argparse.Namespace) -> int:
 
     a = arguments
     settings = [Setting(a.policy, a.task, a.profile, a.graph, a.seed, age) for age in a.truth_age_ms]
+    if a.json is not None:
+        require_writable(a.json)
+    if a.report is not None:
+        require_writable(a.report / "report.html")
     return _one(a, settings[0]) if len(settings) == 1 else _sweep(a, settings)
 
 

@@ -22,7 +22,7 @@ def add_parser(subparsers: Any) -> None:
         "sim",
         help="run episodes in the simulated world through the whole ROS 2 graph",
         description="Starts launch/sim.launch.xml, runs episodes and leaves result.json, report.html and the bag in "
-        "runs/<time>, to which runs/latest points.",
+        "runs/<time> of the current folder, to which runs/latest points.",
     )
     parser.add_argument("--policy", default="classic", help="scripted (an oracle) or classic (default: %(default)s)")
     parser.add_argument("--task", default="pick", help="name in config/tasks or a YAML file (default: %(default)s)")
@@ -40,12 +40,14 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
+    from tether.assembly import policy_kit
     from tether.eval.graph import GraphRun, run_graph
     from tether.eval.result import Setting, as_json, as_table
 
     a = arguments
-    folder = _new_run_folder(RUNS)
     setting = Setting(a.policy, a.task, a.profile, True, a.seed)
+    policy_kit(a.policy), setting.key()  # what is wrong with them is said before anything is started or written
+    folder = _new_run_folder(RUNS)
     bag = None if a.no_record else folder / "bag"
     graph = GraphRun(setting, a.episodes, not a.realtime, bag, a.composed, folder / "log")
     progress = Progress(a.episodes, "episodes")

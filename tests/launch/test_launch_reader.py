@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -265,3 +266,53 @@ def test_command_line_words_are_checked_together():
     with pytest.raises(LaunchFileError) as raised:
         parse_arguments(["a=1", "b:=", ":=c"])
     assert len(raised.value.faults) == 3
+
+
+def test_faults_of_every_kind_are_reported_together_in_file_order(prefix):
+    body = """
+    <foo/>
+    <node pkg="pkg" exec="node" bar="1"/>
+    <include file="/none.launch.xml"/>
+    <node pkg="tether_absent" exec="x"/>
+    <let name="b" value="$(env TETHER_TEST_UNSET)"/>
+    <group if="maybe"/>
+    words
+    <let name="a" value="$(var nope)"/>
+    """
+    assert [line for line, _ in faults_of(prefix, body)] == list(range(2, 10))
+
+
+def test_what_stands_on_a_fault_is_no_fault_of_its_own(prefix):
+    body = """
+    <let name="a" value="$(env TETHER_TEST_UNSET)"/>
+    <let name="b" value="$(var a)"/>
+    <set_env name="E" value="$(var b)"/>
+    <node pkg="pkg" exec="node" args="$(env E)"/>
+    <arg name="c"/>
+    <let name="d"/>
+    <node pkg="pkg" exec="node" args="$(var c) $(var d)"/>
+    """
+    assert len(faults_of(prefix, body)) == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "part"),
+    [
+        ("<group>" * 100 + "</group>" * 100, "nested more than 64 deep"),
+        ('<let name="a" value="xxxxxxxxxx"/>' + f'<let name="a" value="{"$(var a)" * 10}"/>' * 9, "grows beyond 65536"),
+        (f'<let name="a" value="{"x" * 70_000}"/>', "70000 characters"),
+        (f'<let name="a" value="{"$(not " * 5000}1{")" * 5000}"/>', "nested more than 32 deep"),
+        ('<include file="$(var own)"/>' * 10, "more than 10000 actions"),
+    ],
+    ids=["tags", "doubling", "long", "substitutions", "includes"],
+)
+def test_file_that_would_grow_without_end_is_refused(prefix, body, part):
+    own = f'<let name="own" value="{prefix.root}/test.launch.xml"/>'
+    faults = faults_of(prefix, own + body)
+    assert any(part in message and line > 0 for line, message in faults)
+
+
+def test_pipe_is_refused_instead_of_waited_for(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe.xml")
+    with pytest.raises(LaunchFileError, match="a pipe or a device"):
+        read(tmp_path / "pipe.xml", {}, {})

@@ -35,5 +35,9 @@ class SubstitutionError(TetherError):
     """A `$(…)` cannot be parsed or resolved; the reader adds file and line."""
 
 
+class FollowUpError(SubstitutionError):
+    """It stands on something that is a fault already, and is none of its own."""
+
+
 class PackageNotFoundError(TetherError):
     """A ROS package, its executable or its shared file is not where the ament index says it should be."""

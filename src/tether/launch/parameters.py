@@ -34,7 +34,7 @@ def evaluate(name: str, text: str, template: Template, type_name: str | None, sc
 def _yaml(name: str, text: str) -> object:
     try:
         return yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: the 13th month, huge numbers
         raise SubstitutionError(f"parameter '{name}': {text!r} is not YAML: {error}") from None
 
 

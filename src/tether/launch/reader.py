@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tether.launch import ament, parameters, schema, substitution, xmltree
-from tether.launch.errors import Fault, LaunchFileError, PackageNotFoundError, SubstitutionError
+from tether.launch.errors import Fault, FollowUpError, LaunchFileError, PackageNotFoundError, SubstitutionError
 from tether.launch.model import Argument, LaunchPlan, Output, ParameterFile, ParameterValue, ProcessPlan
 from tether.launch.substitution import Scope, Template
 from tether.launch.xmltree import Element
@@ -34,6 +34,8 @@ _RESERVED = frozenset(
     ]
 )
 _MAX_INCLUDE_DEPTH = 16
+_MAX_ACTIONS = 10_000
+"""Of all included files together: ten includes on each of nine levels are a thousand million files."""
 
 
 def parse_arguments(words: Iterable[str]) -> dict[str, str]:
@@ -61,14 +63,14 @@ def read(file: str | Path, arguments: Mapping[str, str], env: Mapping[str, str] 
     path = Path(os.path.abspath(file))
     reading = _Reading(dict(arguments), dict(os.environ if env is None else env))
     reading.file(path, 0, arguments)
-    declared = {argument.name for argument in reading.declared}
+    declared = {argument.name for argument in reading.declared} | reading.failed
     for name in arguments:
         if name not in declared:
             known = ", ".join(sorted(declared)) or "none"
-            reading.faults.append(Fault(str(path), 0, f"argument '{name}' is not declared; declared: {known}"))
+            reading.fault(str(path), 0, f"argument '{name}' is not declared; declared: {known}")
     reading.check_names()
     if reading.faults:
-        raise LaunchFileError(reading.faults)
+        raise reading.error()
     return LaunchPlan(path, tuple(reading.declared), dict(reading.variables), tuple(reading.processes))
 
 
@@ -77,9 +79,10 @@ def read_arguments(file: str | Path) -> tuple[Argument, ...]:
     path = Path(os.path.abspath(file))
     reading = _Reading({}, {})
     root = reading.load(path)
-    reading.declare(str(path), root)
+    if root is not None:
+        reading.declare(str(path), root)
     if reading.faults:
-        raise LaunchFileError(reading.faults)
+        raise reading.error()
     return tuple(reading.declared)
 
 
@@ -100,10 +103,26 @@ class _Reading:
     declared: list[Argument] = field(default_factory=list)
     processes: list[ProcessPlan] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
+    failed: set[str] = field(default_factory=set)
+    failed_env: set[str] = field(default_factory=set)
+    n_actions: int = 0
+
+    def fault(self, file: str, line: int, message: str) -> None:
+        """Note a fault, once however often its file is included."""
+        fault = Fault(file, line, message)
+        if fault not in self.faults:
+            self.faults.append(fault)
+
+    def error(self) -> LaunchFileError:
+        """Every fault so far, those of a file together and in its order."""
+        files = list(dict.fromkeys(fault.file for fault in self.faults))
+        return LaunchFileError(sorted(self.faults, key=lambda fault: (files.index(fault.file), fault.line)))
 
     def file(self, path: Path, depth: int, given: Mapping[str, str]) -> None:
         """Read one file into this reading; `given` are the arguments handed to it by name."""
         root = self.load(path)
+        if root is None:
+            return
         self.declare(str(path), root)
         for child in root.children:
             if child.tag == "arg" and not {"default", "if", "unless"} & child.attributes.keys():
@@ -116,14 +135,20 @@ class _Reading:
         if name not in given:
             description = element.attributes.get("description", "no description")
             message = f"argument '{name}' ({description}) must be given: {name}:=…"
-            raise LaunchFileError([*self.faults, Fault(file, element.line, message)])
+            self.fault(file, element.line, message)
+            self.failed.add(name)
 
-    def load(self, path: Path) -> Element:
-        """Return the root of a file whose tags and attributes are in order."""
-        root = xmltree.load(path)
-        faults = schema.check(str(path), root)
-        if faults:
-            raise LaunchFileError([*self.faults, *faults])
+    def load(self, path: Path) -> Element | None:
+        """Return the root of a file, with the actions that are in order; None where there is no such tree."""
+        try:
+            root, faults = xmltree.load(path)
+        except LaunchFileError as error:
+            root, faults = None, list(error.faults)
+        if root is not None:
+            faults += schema.check(str(path), root)
+            self.failed |= schema.prune(root)
+        for fault in faults:
+            self.fault(fault.file, fault.line, fault.message)
         return root
 
     def check_names(self) -> None:
@@ -135,7 +160,7 @@ class _Reading:
                 continue
             if name in seen:
                 message = f"node '{name}' is started twice, first in line {seen[name].line} of {seen[name].file}"
-                self.faults.append(Fault(process.file, process.line, message))
+                self.fault(process.file, process.line, message)
             seen.setdefault(name, process)
 
     def declare(self, file: str, element: Element) -> None:
@@ -147,7 +172,7 @@ class _Reading:
                 default = child.attributes.get("default")
                 if choices and default is not None and "$(" not in default and default not in choices:
                     message = f"default '{default}' of argument '{child.attributes['name']}' is none of its choices"
-                    self.faults.append(Fault(file, child.line, message))
+                    self.fault(file, child.line, message)
                 description = child.attributes.get("description", "")
                 self.declared.append(Argument(name, default, description, choices, file, child.line))
             elif child.tag == "group":
@@ -163,13 +188,24 @@ class _Reading:
             "node": self._node,
         }
         for element in elements:
+            self.n_actions += 1
+            if self.n_actions > _MAX_ACTIONS:
+                self.fault(str(file.path), element.line, f"the launch comes to more than {_MAX_ACTIONS} actions")
+                raise self.error()
             try:
                 if self._wanted(file, element):
                     actions[element.tag](file, element)
             except (SubstitutionError, PackageNotFoundError) as error:
-                self.faults.append(Fault(str(file.path), element.line, str(error)))
-                if element.tag != "node":  # what follows would only fail for want of this one
-                    raise LaunchFileError(self.faults) from None
+                if not isinstance(error, FollowUpError):
+                    self.fault(str(file.path), element.line, str(error))
+                self._fail(element)
+
+    def _fail(self, element: Element) -> None:
+        """Remember what has no value now: what needs it only fails for want of this one."""
+        if element.tag in ("arg", "let"):
+            self.failed.add(element.attributes["name"])
+        elif element.tag == "set_env":
+            self.failed_env.add(element.attributes["name"])
 
     def _expand(self, file: _File, text: str) -> str:
         return self._template(file, text).expand(self._scope(file))
@@ -184,7 +220,7 @@ class _Reading:
         return template
 
     def _scope(self, file: _File) -> Scope:
-        return Scope(self.variables, self.env, file.path.parent)
+        return Scope(self.variables, self.env, file.path.parent, self.failed, self.failed_env)
 
     def _wanted(self, file: _File, element: Element) -> bool:
         if "if" in element.attributes:
@@ -195,6 +231,8 @@ class _Reading:
 
     def _arg(self, file: _File, element: Element) -> None:
         name = _variable(element)
+        if name in self.failed:
+            return
         if name not in self.variables:
             if "default" not in element.attributes:
                 description = element.attributes.get("description", "no description")
@@ -207,11 +245,14 @@ class _Reading:
             )
 
     def _let(self, file: _File, element: Element) -> None:
-        self.variables[_variable(element)] = self._expand(file, element.attributes["value"])
+        name = _variable(element)
+        self.variables[name] = self._expand(file, element.attributes["value"])
+        self.failed.discard(name)
 
     def _set_env(self, file: _File, element: Element) -> None:
         name, value = element.attributes["name"], self._expand(file, element.attributes["value"])
         self.env[name] = self.set_env[name] = value
+        self.failed_env.discard(name)
 
     def _group(self, file: _File, element: Element) -> None:
         before = dict(self.variables), dict(self.env), dict(self.set_env)
@@ -233,7 +274,7 @@ class _Reading:
         for child in element.children:
             if child.attributes["name"] not in declared:
                 message = f"'{path}' declares no argument '{child.attributes['name']}'"
-                self.faults.append(Fault(str(file.path), child.line, message))
+                self.fault(str(file.path), child.line, message)
 
     def _node(self, file: _File, element: Element) -> None:
         def text(name: str) -> str | None:

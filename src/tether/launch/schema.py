@@ -55,7 +55,42 @@ def check(file: str, root: Element) -> list[Fault]:
     return list(_check(file, root, _RULES["", "launch"]))
 
 
+def prune(root: Element) -> set[str]:
+    """Take out the actions that have faults of their own, so that the rest can be looked at.
+
+    Returns the names of the variables that they would have set.
+    """
+    lost: set[str] = set()
+    sound: list[Element] = []
+    for child in root.children:
+        if child.tag not in _ACTIONS:
+            continue
+        rule = _ACTION_RULES[child.tag]
+        if child.tag != "group":
+            faulty = next(_check("", child, rule), None) is not None
+        else:
+            faulty = next(_own("", child, rule), None) is not None
+            lost |= prune(child)
+        if not faulty:
+            sound.append(child)
+        elif child.tag in ("arg", "let"):
+            lost.add(child.attributes.get("name", ""))
+    root.children = sound
+    return lost
+
+
 def _check(file: str, element: Element, rule: _Rule) -> Iterator[Fault]:
+    yield from _own(file, element, rule)
+    for child in element.children:
+        if child.tag not in rule.children:
+            yield Fault(file, child.line, f"unknown tag <{child.tag}> in <{element.tag}>; {_list(rule.children)}")
+            continue
+        below_action = (element.tag, child.tag) in _RULES
+        yield from _check(file, child, _RULES[element.tag, child.tag] if below_action else _ACTION_RULES[child.tag])
+
+
+def _own(file: str, element: Element, rule: _Rule) -> Iterator[Fault]:
+    """Faults of the element itself, its children left aside."""
     allowed = rule.required | rule.optional
     for name in element.attributes:
         if name not in allowed:
@@ -63,12 +98,6 @@ def _check(file: str, element: Element, rule: _Rule) -> Iterator[Fault]:
     for name in sorted(rule.required - element.attributes.keys()):
         yield Fault(file, element.line, f"<{element.tag}> lacks its attribute '{name}'")
     yield from (Fault(file, element.line, message) for message in _pairs(element))
-    for child in element.children:
-        if child.tag not in rule.children:
-            yield Fault(file, child.line, f"unknown tag <{child.tag}> in <{element.tag}>; {_list(rule.children)}")
-            continue
-        below_action = (element.tag, child.tag) in _RULES
-        yield from _check(file, child, _RULES[element.tag, child.tag] if below_action else _ACTION_RULES[child.tag])
 
 
 def _pairs(element: Element) -> Iterator[str]:

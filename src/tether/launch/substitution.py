@@ -11,24 +11,32 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from tether.launch import ament
-from tether.launch.errors import PackageNotFoundError, SubstitutionError
+from tether.launch.errors import FollowUpError, PackageNotFoundError, SubstitutionError
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+MAX_LENGTH = 65_536
+"""Characters of a value, written or substituted: variables that double themselves end here."""
+_MAX_NESTING = 32
 _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What a substitution may look at: variables, environment and the launch file's folder."""
+    """What a substitution may look at: variables, environment and the launch file's folder.
+
+    failed, failed_env: those whose value could not be told, which is a fault already.
+    """
 
     variables: Mapping[str, str]
     env: Mapping[str, str]
     folder: Path
+    failed: Set[str] = frozenset()
+    failed_env: Set[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -52,7 +60,14 @@ class Template:
 
     def expand(self, scope: Scope) -> str:
         """Return the text with every substitution resolved; raise SubstitutionError."""
-        return "".join(part if isinstance(part, str) else _call(part, scope) for part in self.parts)
+        pieces: list[str] = []
+        length = 0
+        for part in self.parts:
+            pieces.append(part if isinstance(part, str) else _call(part, scope))
+            length += len(pieces[-1])
+            if length > MAX_LENGTH:
+                raise SubstitutionError(f"the value grows beyond {MAX_LENGTH} characters")
+        return "".join(pieces)
 
     def words(self) -> list[Template]:
         """Split at white space of the text; a substitution stays whole and within its word."""
@@ -80,6 +95,8 @@ class Template:
 
 def parse(text: str) -> Template:
     """Return the template of an attribute's text; raise SubstitutionError saying where it broke."""
+    if len(text) > MAX_LENGTH:
+        raise SubstitutionError(f"a value of {len(text)} characters; at most {MAX_LENGTH} are taken")
     if "\\" in text:
         raise SubstitutionError(f"{text!r}: backslash escapes are not supported; write the character itself")
     parts: list[str | Call] = []
@@ -91,20 +108,22 @@ def parse(text: str) -> Template:
             break
         if start > position:
             parts.append(text[position:start])
-        call, position = _parse_call(text, start)
+        call, position = _parse_call(text, start, 1)
         parts.append(call)
     return Template(tuple(parts))
 
 
-def _parse_call(text: str, start: int) -> tuple[Call, int]:
+def _parse_call(text: str, start: int, depth: int) -> tuple[Call, int]:
     """Parse the `$(…)` at `start`; return it and the position after its `)`."""
+    if depth > _MAX_NESTING:
+        raise SubstitutionError(f"substitutions are nested more than {_MAX_NESTING} deep")
     match = _NAME.match(text, start + 2)
     if match is None:
         raise SubstitutionError(f"{text!r}: a substitution's name must follow '$(' at column {start + 1}")
     arguments: list[Template] = []
     position = match.end()
     while text[position : position + 1] == " ":
-        argument, position = _parse_argument(text, position + 1)
+        argument, position = _parse_argument(text, position + 1, depth)
         arguments.append(argument)
     if text[position : position + 1] != ")":
         got = text[position : position + 1] or "the end of the text"
@@ -116,7 +135,7 @@ def _parse_call(text: str, start: int) -> tuple[Call, int]:
     return call, position + 1
 
 
-def _parse_argument(text: str, start: int) -> tuple[Template, int]:
+def _parse_argument(text: str, start: int, depth: int) -> tuple[Template, int]:
     if text[start : start + 1] == "'":
         end = text.find("'", start + 1)
         if end < 0:
@@ -129,7 +148,7 @@ def _parse_argument(text: str, start: int) -> tuple[Template, int]:
     position = start
     while position < len(text) and text[position] not in " )":
         if text.startswith("$(", position):
-            call, position = _parse_call(text, position)
+            call, position = _parse_call(text, position, depth + 1)
             parts.append(call)
             continue
         match = re.compile(r"""[^ ()'"$]+|\$(?!\()""").match(text, position)
@@ -153,6 +172,8 @@ def condition(text: str) -> bool:
 
 
 def _var(scope: Scope, name: str) -> str:
+    if name in scope.failed:
+        raise FollowUpError(f"$(var {name}): its value could not be told")
     if name in scope.variables:
         return scope.variables[name]
     known = ", ".join(sorted(scope.variables)) or "none"
@@ -160,6 +181,8 @@ def _var(scope: Scope, name: str) -> str:
 
 
 def _env(scope: Scope, name: str, default: str | None = None) -> str:
+    if name in scope.failed_env:
+        raise FollowUpError(f"$(env {name}): its value could not be told")
     value = scope.env.get(name, default)
     if value is None:
         raise SubstitutionError(f"$(env {name}): the environment has no {name}; set it or give a default")

@@ -12,6 +12,10 @@ from xml.parsers import expat
 
 from tether.launch.errors import Fault, LaunchFileError
 
+MAX_DEPTH = 64
+"""Tags within tags; ours are five deep."""
+MAX_BYTES = 4 * 1024 * 1024
+
 
 @dataclass
 class Element:
@@ -26,6 +30,7 @@ class Element:
 class _TreeBuilder:
     def __init__(self, file: str) -> None:
         self.root: Element | None = None
+        self.faults: list[Fault] = []
         self._file = file
         self._stack: list[Element] = []
         self._parser = expat.ParserCreate("utf-8")
@@ -49,6 +54,8 @@ class _TreeBuilder:
         return LaunchFileError([Fault(self._file, line or self._parser.CurrentLineNumber, message)])
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        if len(self._stack) >= MAX_DEPTH:
+            raise self._fault(f"tags are nested more than {MAX_DEPTH} deep")
         element = Element(tag, attributes, self._parser.CurrentLineNumber)
         if self._stack:
             self._stack[-1].children.append(element)
@@ -61,7 +68,8 @@ class _TreeBuilder:
 
     def _text(self, text: str) -> None:
         if text.strip():
-            raise self._fault(f"text {text.strip()!r} between tags; launch files hold tags and attributes only")
+            message = f"text {text.strip()!r} between tags; launch files hold tags and attributes only"
+            self.faults.append(Fault(self._file, self._parser.CurrentLineNumber, message))
 
     def _declaration(self, version: str, encoding: str | None, standalone: int) -> None:
         if encoding is not None and encoding.lower() != "utf-8":
@@ -74,10 +82,16 @@ class _TreeBuilder:
         raise self._fault(f"processing instruction '<?{target} …?>' is refused")
 
 
-def load(path: Path) -> Element:
-    """Return the root element of `path`; raise LaunchFileError with file and line."""
+def load(path: Path) -> tuple[Element, list[Fault]]:
+    """Return the root element of `path` and its text faults; raise LaunchFileError where there is no tree."""
     try:
+        if path.exists() and not path.is_file():  # a pipe would wait for its writer for ever
+            raise LaunchFileError([Fault(str(path), 0, "is a folder, a pipe or a device; expected a file")])
+        if path.stat().st_size > MAX_BYTES:
+            message = f"holds {path.stat().st_size} bytes; a launch file may have {MAX_BYTES}"
+            raise LaunchFileError([Fault(str(path), 0, message)])
         data = path.read_bytes()
     except OSError as error:
         raise LaunchFileError([Fault(str(path), 0, f"cannot be read: {error.strerror}")]) from None
-    return _TreeBuilder(str(path)).parse(data)
+    builder = _TreeBuilder(str(path))
+    return builder.parse(data), builder.faults

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import io
+import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any
 
 import lz4.frame
 import zstandard
 from mcap.data_stream import ReadDataStream
 from mcap.opcode import Opcode
-from mcap.records import Chunk, McapRecord, Message
+from mcap.records import Chunk, McapRecord, Message, Statistics
 from mcap.stream_reader import MAGIC_SIZE, StreamReader, breakup_chunk
 
 from tether.bags.damage import DAMAGE, short_reason
@@ -27,17 +28,18 @@ FIRST_PRIVATE_OPCODE = 0x80
 """Opcodes from here on are for applications; a reader passes over them."""
 MAX_SALVAGE_BYTES = 256 * 2**20
 SALVAGE_STEP_BYTES = 64 * 1024
-_TAKEN = (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.CHUNK)
+_TAKEN = (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.CHUNK, Opcode.STATISTICS)
+_MESSAGE_HEAD = struct.Struct("<HIQQ")
+"""Channel, sequence number, log time and publish time before a message's data."""
+_DATA_END_BYTES, _FOOTER_BYTES = 4, 20
 
 
 @dataclass
 class _Loose:
-    """A run of messages outside of chunks, from byte `begin` to byte `end`."""
+    """A run of messages outside of chunks. spans: first byte and first byte behind of each, its head left out."""
 
-    begin: int
-    end: int
     start_ns: int
-    count: int
+    spans: list[tuple[int, int]] = field(default_factory=list)
 
 
 class Walk:
@@ -52,8 +54,10 @@ class Walk:
         self._blocks: list[Block] = []
         self._loose: _Loose | None = None
         self._counts: dict[int, int] = {}
-        self._end_ns: int | None = None
-        self._orphans = 0
+        self._ends_ns: dict[int, int] = {}
+        self._stated: dict[int, int] = {}
+        self._indexed: dict[int, int] = {}
+        self._data_ended = False
 
     def storage(self) -> StorageFile:
         """Walk as far as the file can be read."""
@@ -62,12 +66,25 @@ class Walk:
             while (end := self._record(begin)) is not None:
                 begin = end
         except DAMAGE as error:
-            self._lost_from(begin, short_reason(error))
+            if self._data_ended:  # what follows the messages is an index, which is not used here
+                self._log.note(f"{self._name}: damaged behind its last message, from byte {begin}")
+            else:
+                self._lost_from(begin, short_reason(error))
         self._finish_loose()
-        if self._orphans:
+        topic_of = self._channels.index
+        orphans = sum(count for channel, count in self._counts.items() if channel not in topic_of)
+        if orphans:
             where = f"{self._name}: messages of channels that were never declared"
-            self._log.add(Loss(LossKind.DAMAGED, where, "their topic and type are unknown", self._orphans))
-        return StorageFile(self._channels.topics, self._blocks, self._file.close, dict(self._counts), self._end_ns, [])
+            self._log.add(Loss(LossKind.DAMAGED, where, "their topic and type are unknown", orphans))
+        end_ns = max((time for channel, time in self._ends_ns.items() if channel in topic_of), default=None)
+        counts = {topic: self._counts[channel] for channel, topic in topic_of.items() if channel in self._counts}
+        claims = {channel: self._claimed(channel) for channel in topic_of}
+        stated = {topic_of[channel]: count for channel, count in claims.items() if count}
+        return StorageFile(self._channels.topics, self._blocks, self._file.close, counts, end_ns, stated)
+
+    def _claimed(self, channel: int) -> int:
+        """Messages of a channel by the file's statistics, or else by the indexes behind its chunks."""
+        return self._stated.get(channel, self._indexed.get(channel, 0))
 
     def _record(self, begin: int) -> int | None:
         """Take the record at byte `begin` and return where the next one begins; None at the end of the data."""
@@ -77,15 +94,20 @@ class Walk:
             raise EOFError("the end of the file was never written")
         kind, length = head[0], int.from_bytes(head[1:], "little")
         end = begin + RECORD_HEAD + length
-        if kind in (Opcode.DATA_END, Opcode.FOOTER):
+        if kind == Opcode.FOOTER and length == _FOOTER_BYTES:
+            self._tell_rest(end + MAGIC_SIZE)
             return None
         if kind == 0:
             raise ValueError("no record begins here")
         if end > self._size:
             raise EOFError(f"a record of {length} bytes is cut off after {self._size - begin - RECORD_HEAD}")
         where = f"{self._name}: record at byte {begin}"
-        if Opcode.DATA_END < kind < FIRST_PRIVATE_OPCODE:
-            self._log.add(Loss(LossKind.DAMAGED, where, f"unknown opcode 0x{kind:02x}", None, length))
+        if kind == Opcode.DATA_END and length == _DATA_END_BYTES:
+            self._data_ended = True
+        elif kind == Opcode.MESSAGE_INDEX and not self._data_ended:
+            self._take_index(self._file.read(length))
+        elif kind == Opcode.FOOTER or Opcode.DATA_END <= kind < FIRST_PRIVATE_OPCODE:
+            self._log.add(Loss(LossKind.DAMAGED, where, f"a record of unknown kind 0x{kind:02x}", None, length))
         elif kind in _TAKEN:
             try:
                 record = next(_parse(head + self._file.read(length)))
@@ -101,30 +123,43 @@ class Walk:
             self._take_chunk(record, begin)
         elif isinstance(record, Message):
             if self._loose is None:
-                self._loose = _Loose(begin, end, record.log_time, 0)
-            self._loose.end = end
+                self._loose = _Loose(record.log_time)
             self._loose.start_ns = min(self._loose.start_ns, record.log_time)
-            self._loose.count += 1
+            self._loose.spans.append((begin + RECORD_HEAD, end))
             self._count(record)
-            if self._loose.count >= LOOSE_PER_BLOCK:
+            if len(self._loose.spans) >= LOOSE_PER_BLOCK:
                 self._finish_loose()
+        elif isinstance(record, Statistics):
+            if sum(record.channel_message_counts.values()) == record.message_count:  # or else they are damaged, too
+                self._stated = dict(record.channel_message_counts)
         else:
             self._channels.see(record)
 
-    def _count(self, message: Message) -> bool:
-        topic = self._channels.index.get(message.channel_id)
-        if topic is None:
-            self._orphans += 1
-            return False
-        self._counts[topic] = self._counts.get(topic, 0) + 1
-        self._end_ns = max(self._end_ns or 0, message.log_time)
-        return True
+    def _take_index(self, data: bytes) -> None:
+        """Count what a chunk's message index lists: channel (2 bytes), length (4), then 16 bytes for each message."""
+        channel, listed = int.from_bytes(data[:2], "little"), int.from_bytes(data[2:6], "little")
+        if listed == len(data) - 6 and listed % 16 == 0:
+            self._indexed[channel] = self._indexed.get(channel, 0) + listed // 16
+
+    def _tell_rest(self, end: int) -> None:
+        """Name what was joined on behind the recording."""
+        if end < self._size:
+            what = f"{self._size - end} bytes after the end of the recording were not read"
+            self._log.add(Loss(LossKind.DAMAGED, f"{self._name}: from byte {end}", what, None, self._size - end))
+
+    def _count(self, message: Message) -> None:
+        channel = message.channel_id
+        self._counts[channel] = self._counts.get(channel, 0) + 1
+        self._ends_ns[channel] = max(self._ends_ns.get(channel, 0), message.log_time)
 
     def _take_chunk(self, chunk: Chunk, begin: int) -> None:
         records = _chunk_records(chunk, f"{self._name}: chunk at byte {begin}", self._log)
+        times = []
         for record in records:
             self._channels.see(record)
-        times = [r.log_time for r in records if isinstance(r, Message) and self._count(r)]
+            if isinstance(record, Message):
+                self._count(record)
+                times.append(record.log_time)
         if times:
             self._blocks.append(Block(min(times), self._reload_chunk(begin)))
 
@@ -142,8 +177,15 @@ class Walk:
             return
 
         def load() -> list[RawRecord]:
-            self._file.seek(run.begin)
-            return self._raw(_records(self._file.read(run.end - run.begin)))
+            raw = []
+            for begin, end in run.spans:
+                self._file.seek(begin)
+                channel, _, time, _ = _MESSAGE_HEAD.unpack(self._file.read(_MESSAGE_HEAD.size))
+                if channel in self._channels.index:
+                    data = self._file.read(end - begin - _MESSAGE_HEAD.size)
+                    raw.append((time, self._channels.index[channel], data))
+            raw.sort(key=_log_time)
+            return raw
 
         self._blocks.append(Block(run.start_ns, load))
 

@@ -75,6 +75,7 @@ class StorageFile:
     """One opened file of a bag.
 
     recorded: messages that the file itself claims to hold per topic index, None where it does not say.
+    stated: the same by a count that does not come from finding them (statistics, message indexes); {} for none.
     end_ns: latest log time as far as the file's index tells, None where only reading will.
     """
 
@@ -83,7 +84,7 @@ class StorageFile:
     close: Callable[[], None]
     recorded: dict[int, int] | None = None
     end_ns: int | None = None
-    notes: list[str] = field(default_factory=list)
+    stated: dict[int, int] = field(default_factory=dict)
 
 
 class BagMessage:

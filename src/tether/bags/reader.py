@@ -34,7 +34,7 @@ from tether.bags.report import (
     Report,
     TopicReport,
 )
-from tether.bags.sniff import ZSTD_MAGIC
+from tether.bags.sniff import ZSTD_MAGIC, FileFormat
 from tether.errors import Fault, InvalidInputError
 
 MAX_MESSAGE_BYTES = 2**30
@@ -52,6 +52,11 @@ class _Tally:
     unknown: dict[int, int]
     whole: bool = False
     disordered: int = 0
+
+    def met(self, topic: int) -> int:
+        """Messages met on one topic."""
+        corrupt, _ = self.corrupt.get(topic, (0, ""))
+        return self.delivered.get(topic, 0) + corrupt + self.unknown.get(topic, 0)
 
     @property
     def seen(self) -> int:
@@ -168,7 +173,7 @@ class Bag:
             storage="+".join(sorted({f.format.value for f in self._files})),
             files=[FileReport(f.path.name, f.path.stat().st_size, f.format.value, f.compression) for f in self._files],
             topics=topics,
-            losses=[*self._log.losses, *self._message_losses(tally)],
+            losses=[*self._log.losses, *self._unaccounted(tally, recorded), *self._message_losses(tally)],
             notes=notes,
             start_ns=self.start_ns,
             end_ns=self.end_ns,
@@ -219,9 +224,11 @@ class Bag:
         recorded: dict[int, int] = {}
         silent = any(file.storage.recorded is None for file in self._files)
         for file in self._files:
-            for local, count in (file.storage.recorded or {}).items():
-                index = self._keys_of(file)[local]
-                recorded[index] = recorded.get(index, 0) + count
+            found, stated_in_file = file.storage.recorded or {}, file.storage.stated
+            for local, index in enumerate(self._keys_of(file)):
+                if local in found or local in stated_in_file:
+                    count = max(found.get(local, 0), stated_in_file.get(local, 0))
+                    recorded[index] = recorded.get(index, 0) + count
         for index, topic in enumerate(self._topics):
             stated = self._layout.topic_counts.get(topic.name)
             if stated is not None and (silent or self._log.losses):
@@ -244,6 +251,9 @@ class Bag:
             cut = [loss for loss in self._log.losses if loss.where.startswith(file.path.name) and loss.messages is None]
             if len(cut) == 1 and stated >= held:
                 self._log.add(replace(cut[0], messages=stated - held))
+            elif not cut and stated > held and file.format is FileFormat.SQLITE:  # which has no count of its own
+                what = f"metadata.yaml says {stated} messages, {held} rows are in the table"
+                self._log.add(Loss(LossKind.DAMAGED, file.path.name, what, stated - held))
             elif not cut and stated != held:
                 self._log.note(f"metadata.yaml says {stated} messages for {file.path.name}, the file holds {held}")
 
@@ -308,6 +318,19 @@ class Bag:
                 latest = time
             tally.delivered[index] = tally.delivered.get(index, 0) + 1
             yield BagMessage(names[index], resolved.name, resolved.encoding, time, stamp_ns, raw, decode, message)
+
+    def _unaccounted(self, tally: _Tally, recorded: dict[int, int]) -> Iterator[Loss]:
+        """The safety net: messages that the bag's own counts promise, that were not met, and that no loss counts."""
+        if not tally.whole:
+            return
+        short = {i: count - tally.met(i) for i, count in recorded.items() if count > tally.met(i)}
+        missing = sum(short.values()) - sum(loss.messages or 0 for loss in self._log.losses)
+        if missing > 0:
+            named = ", ".join(f"{self._topics[i].name} ({count})" for i, count in sorted(short.items()))
+            what = f"the bag's own counts promise more messages than there are on {named}"
+            if any(loss.messages is None for loss in self._log.losses):
+                what += "; those lost at the places above are among them"
+            yield Loss(LossKind.DAMAGED, self.path.name, what, missing)
 
     def _message_losses(self, tally: _Tally) -> Iterator[Loss]:
         recorded = self._recorded()

@@ -175,11 +175,17 @@ class Report:
             size = "" if loss.size_bytes is None else f", {loss.size_bytes:,} bytes"
             lines.append(f"  lost  {loss.kind.value}: {loss.where}: {loss.what} ({count}{size})")
         if self.losses:
-            lines.append(f"  {self.lost_messages} messages lost" + (" at least" if self.lost_uncounted else ""))
+            lines.append(f"  {_lost(self.lost_messages, self.lost_uncounted)}")
         else:
             lines.append("  nothing lost")
         lines += [f"  note  {note}" for note in self.notes]
         return "\n".join(lines)
+
+
+def _lost(counted: int, uncounted: int) -> str:
+    if not uncounted:
+        return f"{counted} messages lost"
+    return f"at least {counted} messages lost" if counted else "lost: an unknown number of messages"
 
 
 def _span(start_ns: int | None, end_ns: int | None) -> str:

@@ -1,0 +1,81 @@
+"""What a file's own counts promise and reading does not find is a loss, by name; never "nothing lost"."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+from bag_making import BUILDERS, Row, data_file, write_mcap
+from mcap.opcode import Opcode
+from mcap.reader import make_reader
+
+from tether.bags import Report, open_bag
+
+FOOTER_AND_MAGIC_BYTES = 37
+ATTACHMENT, RESERVED, PRIVATE = 0x09, 0x26, 0x86
+
+
+def read(path: Path) -> Report:
+    with open_bag(path) as bag:
+        return bag.read_through()
+
+
+def message_at(data: bytes, number: int) -> int:
+    """Byte at which the file's message record `number` begins; for files without chunks."""
+    at, met = 8, 0
+    while True:
+        if data[at] == Opcode.MESSAGE:
+            if met == number:
+                return at
+            met += 1
+        at += 9 + int.from_bytes(data[at + 1 : at + 9], "little")
+
+
+@pytest.mark.parametrize("cut_bytes", [0, FOOTER_AND_MAGIC_BYTES])
+@pytest.mark.parametrize("kind", [ATTACHMENT, RESERVED, PRIVATE])
+def test_a_message_of_changed_kind_costs_itself_alone_and_is_counted(
+    kind: int, cut_bytes: int, tmp_path: Path, rows: list[Row]
+) -> None:
+    path = write_mcap(tmp_path / "x.mcap", rows, use_chunking=False)
+    broken = bytearray(path.read_bytes())
+    broken[message_at(broken, 40)] = kind
+    path.write_bytes(broken[: len(broken) - cut_bytes])
+    report = read(path)
+    assert report.delivered == len(rows) - 1
+    assert report.lost_messages == 1 and "nothing lost" not in report.table()
+
+
+@pytest.mark.parametrize("kind", [Opcode.MESSAGE_INDEX, Opcode.METADATA, Opcode.DATA_END, RESERVED, PRIVATE])
+@pytest.mark.parametrize("statistics", [True, False])
+def test_a_chunk_of_changed_kind_in_a_file_without_an_end_is_counted(
+    kind: int, statistics: bool, tmp_path: Path, rows: list[Row]
+) -> None:
+    path = write_mcap(tmp_path / "x.mcap", rows, use_statistics=statistics)
+    with path.open("rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    chunk = summary.chunk_indexes[1]
+    held = sum(chunk.message_start_time <= row[2] <= chunk.message_end_time for row in rows)
+    broken = bytearray(path.read_bytes())
+    broken[chunk.chunk_start_offset] = kind
+    path.write_bytes(broken[:-FOOTER_AND_MAGIC_BYTES])
+    report = read(path)
+    assert (report.delivered, report.lost_messages) == (len(rows) - held, held)
+
+
+def test_a_recording_joined_onto_another_is_named(tmp_path: Path, rows: list[Row]) -> None:
+    path = write_mcap(tmp_path / "x.mcap", rows)
+    whole = path.read_bytes()
+    path.write_bytes(whole + whole)
+    report = read(path)
+    assert report.delivered == len(rows)
+    assert f"{len(whole)} bytes after the end of the recording were not read" in report.table()
+
+
+def test_rows_that_metadata_counts_and_the_database_does_not_have_are_lost(tmp_path: Path, rows: list[Row]) -> None:
+    bag = BUILDERS["rosbag2-sqlite"](tmp_path, rows)
+    with sqlite3.connect(data_file(bag)) as connection:
+        connection.execute("DELETE FROM messages WHERE id > 100")
+    report = read(bag)
+    assert (report.delivered, report.lost_messages) == (100, len(rows) - 100)

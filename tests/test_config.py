@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tether.config import bounded, load, parse, read_yaml
-from tether.errors import InvalidInputError
+from tether.errors import Fault, InvalidInputError
 
 
 class Colour(Enum):
@@ -116,3 +116,25 @@ def test_a_pipe_and_a_folder_are_refused_instead_of_waited_for(tmp_path: Path) -
     for name in ("pipe.yaml", "folder.yaml"):
         with pytest.raises(InvalidInputError, match=f"{name}: found a folder, a pipe"):
             read_yaml(tmp_path / name)
+
+
+@dataclass(frozen=True)
+class Ruled:
+    low: float
+    high: float
+    gain: float = bounded(0.0, 1.0, default=0.5)
+
+    def __post_init__(self) -> None:
+        if self.low > self.high:
+            raise InvalidInputError("ruled", [Fault("low", f"{self.low}", "at most high")])
+
+
+def test_rules_across_fields_are_held_wherever_their_own_fields_are_fine() -> None:
+    def count(data: object) -> int:
+        with pytest.raises(InvalidInputError) as caught:
+            parse(data, Ruled, "t")
+        return len(caught.value.faults)
+
+    assert count({"low": 2, "high": 1}) == 1
+    assert count({"low": 2, "high": 1, "gain": 5, "other": 1}) == 3
+    assert count({"low": 2, "high": "x", "gain": 5}) == 2

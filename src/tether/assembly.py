@@ -103,6 +103,21 @@ def profile(name: str) -> Profile:
     return load_profile(_named_or_file("profiles", name))
 
 
+def require_settings(policy: str, task_name: str, profile_name: str) -> None:
+    """Read all that a run is named by; raises one InvalidInputError with the faults of all of it."""
+    errors: list[InvalidInputError] = []
+    for read, name in ((policy_kit, policy), (task, task_name), (profile, profile_name)):
+        try:
+            read(name)
+        except InvalidInputError as error:
+            errors.append(error)
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        fixes = "; ".join(dict.fromkeys(error.fix for error in errors if error.fix))
+        raise InvalidInputError("settings", [fault for error in errors for fault in error.faults], fixes)
+
+
 def settings_hashes(task_name: str, profile_name: str) -> dict[str, str]:
     """SHA-256 of all settings that a run depends on: task, profile, skills, the robot, and each file of its kind."""
     hashes = {
@@ -220,4 +235,8 @@ def make_world(
 def _named_or_file(folder: str, name: str) -> Path:
     if name.endswith((".yaml", ".yml")):
         return Path(name)
+    known = sorted(path.stem for path in resource_path("config", folder).glob("*.yaml"))
+    if name not in known:
+        kind = folder.removesuffix("s")
+        raise InvalidInputError(kind, [Fault(kind, repr(name), f"one of {', '.join(known)}, or a YAML file's path")])
     return resource_path("config", f"{folder}/{name}.yaml")

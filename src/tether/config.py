@@ -7,11 +7,12 @@ There is one default per parameter: the dataclass's. A float field takes integer
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import types
 import typing
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, TypeVar
@@ -119,16 +120,36 @@ def _build_dataclass(data: Any, schema: type, where: str, faults: list[Fault]) -
     values: dict[str, Any] = {}
     before = len(faults)
     for name, spec in fields.items():
+        so_far = len(faults)
         if name not in data:
             if spec.default is dataclasses.MISSING and spec.default_factory is dataclasses.MISSING:
                 faults.append(Fault(f"{where}: {name}", "nothing", f"a value ({_type_name(hints[name])})"))
             continue
-        values[name] = _build(data[name], hints[name], f"{where}: {name}", faults)
-        _check_bounds(values[name], spec, f"{where}: {name}", faults)
+        value = _build(data[name], hints[name], f"{where}: {name}", faults)
+        _check_bounds(value, spec, f"{where}: {name}", faults)
+        if len(faults) == so_far:
+            values[name] = value
     if len(faults) > before:
+        _check_rules(schema, values, where, faults)
         return None
+    return _made(lambda: schema(**values), schema, where, faults)
+
+
+def _check_rules(schema: type, values: Mapping[str, Any], where: str, faults: list[Fault]) -> None:
+    """Hold the rules of `__post_init__` against the fields that are fine; one that needs another field is left out."""
+    check = getattr(schema, "__post_init__", None)
+    if check is None:
+        return
+    partial: Any = object.__new__(schema)
+    for name, value in values.items():
+        object.__setattr__(partial, name, value)
+    with contextlib.suppress(AttributeError):
+        _made(lambda: check(partial), schema, where, faults)
+
+
+def _made(make: Callable[[], Any], schema: type, where: str, faults: list[Fault]) -> Any:
     try:
-        return schema(**values)
+        return make()
     except InvalidInputError as error:
         faults.extend(Fault(f"{where}: {f.where}", f.found, f.expected) for f in error.faults)
     except ValueError as error:

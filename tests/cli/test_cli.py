@@ -108,3 +108,12 @@ def test_a_folder_is_no_place_for_a_result(
 ) -> None:
     assert exit_status([*words, "--json", str(tmp_path)]) == 2
     assert f"{tmp_path}: found a folder" in capsys.readouterr().err
+
+
+def test_faults_of_policy_task_and_profile_are_reported_together_with_the_names_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert exit_status(["eval", "--policy", "nobody", "--task", "nope", "--profile", "never"]) == 2
+    error = capsys.readouterr().err
+    assert all(word in error for word in ("'nobody'", "'nope'", "pick_moving", "'never'", "ideal"))
+    assert "reinstall" not in error

@@ -77,3 +77,26 @@ def test_the_teachers_world_has_the_servos_of_real_and_the_sensors_of_ideal() ->
     )
     assert lagged.actuation == real.actuation
     assert (lagged.camera, lagged.imu, lagged.joints) == (ideal.camera, ideal.imu, ideal.joints)
+
+
+@pytest.mark.parametrize(
+    ("part", "change", "named"),
+    [
+        ("success", {"hold_s": 5.0, "time_limit_s": 1.0}, "hold_s"),
+        ("cube", {"x_m": [0.4, 0.1]}, "x_m"),
+        ("cube", {"x_m": [0.4, 0.1], "side_m": -1.0}, "x_m"),
+    ],
+)
+def test_task_that_cannot_be_is_refused(tmp_path: Path, part: str, change: dict[str, object], named: str) -> None:
+    data = _data("tasks", "pick")
+    data[part] = {**data[part], **change}  # type: ignore[dict-item]
+    with pytest.raises(InvalidInputError, match=named):
+        load_task(_write(tmp_path / "bad.yaml", data))
+
+
+def test_a_pair_upside_down_is_named_beside_a_neighbour_that_cannot_be_read(tmp_path: Path) -> None:
+    data = _data("profiles", "real")
+    data["variation"] = {**data["variation"], "mass_scale": [2, 1], "light_scale": [1]}  # type: ignore[dict-item]
+    with pytest.raises(InvalidInputError) as caught:
+        load_profile(_write(tmp_path / "bad.yaml", data))
+    assert {fault.where.rpartition(": ")[2] for fault in caught.value.faults} == {"mass_scale", "light_scale"}

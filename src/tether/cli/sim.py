@@ -40,13 +40,13 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
-    from tether.assembly import policy_kit
+    from tether.assembly import require_settings
     from tether.eval.graph import GraphRun, run_graph
     from tether.eval.result import Setting, as_json, as_table
 
     a = arguments
+    require_settings(a.policy, a.task, a.profile)  # before anything is started or written
     setting = Setting(a.policy, a.task, a.profile, True, a.seed)
-    policy_kit(a.policy), setting.key()  # what is wrong with them is said before anything is started or written
     folder = _new_run_folder(RUNS)
     bag = None if a.no_record else folder / "bag"
     graph = GraphRun(setting, a.episodes, not a.realtime, bag, a.composed, folder / "log")

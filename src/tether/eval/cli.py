@@ -55,9 +55,11 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
+    from tether.assembly import require_settings
     from tether.eval.result import Setting
 
     a = arguments
+    require_settings(a.policy, a.task, a.profile)
     settings = [Setting(a.policy, a.task, a.profile, a.graph, a.seed, age) for age in a.truth_age_ms]
     if a.json is not None:
         require_writable(a.json)

@@ -17,6 +17,12 @@ from tether.config import bounded, load
 from tether.errors import Fault, InvalidInputError
 
 
+def rising(record: Any, *names: str) -> list[Fault]:
+    """Faults of those pairs of a record whose low is above their high. A pair that could not be read is left out."""
+    pairs = {name: getattr(record, name) for name in names if hasattr(record, name)}
+    return [Fault(name, f"{list(pair)}", "low ≤ high") for name, pair in pairs.items() if pair[0] > pair[1]]
+
+
 @dataclass(frozen=True)
 class Delay:
     """When samples of a sensor arrive, and whether they do."""
@@ -102,8 +108,7 @@ class VariationProfile:
     camera_rotation_rad: float = bounded(0.0, 0.2, unit="rad")
 
     def __post_init__(self) -> None:
-        pairs = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name.endswith("_scale")}
-        faults = [Fault(name, f"{pair}", "low ≤ high") for name, pair in pairs.items() if pair[0] > pair[1]]
+        faults = rising(self, "friction_scale", "mass_scale", "light_scale", "lag_scale")
         if faults:
             raise InvalidInputError("variation", faults)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from tether.config import bounded, load
 from tether.errors import Fault, InvalidInputError
-from tether.world.profile import content_hash
+from tether.world.profile import content_hash, rising
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,11 @@ class CubeSpec:
     x_m: tuple[float, float] = bounded(0.05, 0.45, unit="m")
     y_m: tuple[float, float] = bounded(-0.3, 0.3, unit="m")
     yaw_rad: tuple[float, float] = bounded(-3.15, 3.15, unit="rad")
+
+    def __post_init__(self) -> None:
+        faults = rising(self, "x_m", "y_m", "yaw_rad")
+        if faults:
+            raise InvalidInputError("cube", faults)
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,9 @@ class CarrierSpec:
     uneven_hz: tuple[float, float] = bounded(0.05, 5.0, unit="Hz")
 
     def __post_init__(self) -> None:
-        if self.speed_m_s[0] > self.speed_m_s[1] or self.interval_s[0] > self.interval_s[1]:
-            fault = Fault("speed_m_s, interval_s", f"{self.speed_m_s}, {self.interval_s}", "low ≤ high in both")
-            raise InvalidInputError("carrier", [fault])
+        faults = rising(self, "speed_m_s", "interval_s", "uneven_hz")
+        if faults:
+            raise InvalidInputError("carrier", faults)
 
     def unpredictable_m(self, horizon_s: float) -> float:
         """Largest displacement over `horizon_s` that no knowledge of the present state foretells, in metres."""
@@ -58,6 +63,11 @@ class SuccessSpec:
     hold_s: float = bounded(0.05, 5.0, unit="s")
     time_limit_s: float = bounded(1.0, 600.0, unit="s")
     max_attempts: int = bounded(1, 100)
+
+    def __post_init__(self) -> None:
+        if self.hold_s >= self.time_limit_s:
+            fault = Fault("hold_s", f"{self.hold_s:g}", f"less than time_limit_s = {self.time_limit_s:g}")
+            raise InvalidInputError("success", [fault], "an episode could never be won")
 
 
 @dataclass(frozen=True)

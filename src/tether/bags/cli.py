@@ -9,11 +9,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tether.bags.playable import is_topic_name
 from tether.bags.player import NullSink, Pace, Player, PlayOptions, Rate, Unpaced, parse_pace
-from tether.bags.reader import open_bag
+from tether.bags.reader import Bag, open_bag
 from tether.errors import Fault, InvalidInputError
 from tether.launch import ament
 from tether.results import require_writable, write_json
@@ -117,6 +119,7 @@ def parse_remaps(words: Sequence[str]) -> dict[str, str]:
 
 
 def _info(arguments: argparse.Namespace) -> int:
+    _options(arguments)  # a wrong argument is refused, whatever the command does with it
     with open_bag(arguments.bag) as bag:
         report = bag.read_through()
     sys.stdout.write(report.table() + "\n")
@@ -143,6 +146,8 @@ def _dry_run(arguments: argparse.Namespace, options: PlayOptions) -> int:
         f"played {result.messages} messages in {result.wall_s:.3f} s; late by p50 {result.late_ms_p50:.3f} ms, "
         f"p99 {result.late_ms_p99:.3f} ms, max {result.late_ms_max:.3f} ms\n"
     )
+    if result.left_out:
+        sys.stdout.write(f"{result.left_out} messages were left out: /clock or ROS topic names cannot carry them\n")
     if arguments.json is not None:
         played = {name: value for name, value in vars(result).items() if name != "report"}
         write_json(arguments.json, {**result.report.to_json(), "played": played})
@@ -153,10 +158,27 @@ def _play(arguments: argparse.Namespace, options: PlayOptions) -> int:
     """Check everything that can be checked here, then hand over to the node, which has the terminal."""
     with open_bag(arguments.bag) as bag:
         Player(bag, NullSink(), options)
+        options = replace(options, topics=_playable(bag, options))
     command = [str(ament.find_executable(*_NODE, os.environ)), "--ros-args"]
     for name, value in _parameters(arguments, options).items():
         command += ["-p", f"{name}:={json.dumps(value)}"]
-    return subprocess.run(command, check=False).returncode
+    status = subprocess.run(command, check=False).returncode
+    if status:
+        how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
+        sys.stderr.write(f"tether replay: the player, {command[0]}, {how} on {arguments.bag}; its own lines say why\n")
+    return status
+
+
+def _playable(bag: Bag, options: PlayOptions) -> tuple[str, ...] | None:
+    """The topics to play, those left out whose names ROS does not allow; None for all."""
+    names = options.topics or tuple(bag.topics)
+    refused = [name for name in names if not is_topic_name(options.remap.get(name, name))]
+    for name in refused:
+        sys.stderr.write(f"tether replay: {name!r} is left out: it is no topic name in ROS; --remap gives it one\n")
+    if len(refused) == len(names) and refused:
+        faults = [Fault("topic", repr(name), "a topic name such as /imu/data_raw") for name in refused]
+        raise InvalidInputError("replay", faults, "play it under another name with --remap")
+    return tuple(name for name in names if name not in refused) if refused else options.topics
 
 
 def _parameters(arguments: argparse.Namespace, options: PlayOptions) -> dict[str, Any]:

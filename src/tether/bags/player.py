@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Protocol
 
 from tether.bags.model import BagMessage
+from tether.bags.playable import is_clock_time, is_topic_name
 from tether.bags.reader import Bag
 from tether.bags.report import Report
 from tether.clock import Clock, SteadyClock
@@ -132,7 +133,8 @@ class PlayOptions:
 
 @dataclass(frozen=True)
 class PlayResult:
-    """What was played. late_ms: how far behind schedule messages went out. stopped: by the controls."""
+    """What was played. late_ms: how far behind schedule messages went out. stopped: by the controls.
+    left_out: messages at times that /clock cannot carry, or on topics whose names ROS does not allow."""
 
     messages: int
     passes: int
@@ -142,6 +144,7 @@ class PlayResult:
     late_ms_max: float
     stopped: bool
     report: Report
+    left_out: int = 0
 
 
 class Player:
@@ -176,6 +179,7 @@ class Player:
         self._stopped = False
         self._clock_period_ns = round(1e9 / options.clock_hz)
         self._late_ns: list[int] = []
+        self._left_out = 0
         self._start_ns = self._start()
 
     def play(self) -> PlayResult:
@@ -198,17 +202,22 @@ class Player:
             late_ms_max=late[-1] / 1e6,
             stopped=self._stopped,
             report=self._bag.report(),
+            left_out=self._left_out,
         )
 
     def _play_once(self) -> int:
         played = 0
         for message in self._bag.messages(self._options.topics, self._start_ns):
+            name = self._names.get(message.topic, message.topic)
+            if not (is_clock_time(message.log_time_ns) and is_topic_name(name)):
+                self._left_out += 1
+                continue
             if played == 0:
                 self._begin_pass(message.log_time_ns)
             self._wait_for(message.log_time_ns)
             if self._stopped:
                 break
-            self._sink.message(self._names.get(message.topic, message.topic), message)
+            self._sink.message(name, message)
             played += 1
         return played
 
@@ -235,7 +244,7 @@ class Player:
         faults += [
             Fault(f"remap {old}:={new}", repr(new), "an absolute topic name such as /imu/data_raw")
             for old, new in remap.items()
-            if not new.startswith("/") or new.endswith("/") or any(c.isspace() for c in new)
+            if not is_topic_name(new)
         ]
         types: dict[str, str] = {}
         for name, topic in topics.items():

@@ -24,6 +24,7 @@ from tether.bags.definitions import ResolvedType, TypeResolver
 from tether.bags.files import OpenFile, open_file
 from tether.bags.layout import Layout, lay_out
 from tether.bags.model import BagMessage, Block, Encoding, RawRecord, TopicInfo
+from tether.bags.playable import MAX_CLOCK_NS, is_topic_name
 from tether.bags.report import (
     BagError,
     CorruptMessageError,
@@ -52,6 +53,7 @@ class _Tally:
     unknown: dict[int, int]
     whole: bool = False
     disordered: int = 0
+    beyond_clock: int = 0
 
     def met(self, topic: int) -> int:
         """Messages met on one topic."""
@@ -165,7 +167,7 @@ class Bag:
             TopicReport(topic.name, topic.type, topic.encoding_name, recorded.get(i), tally.delivered.get(i, 0))
             for i, topic in enumerate(self._topics)
         ]
-        notes = list(self._log.notes)
+        notes = [*self._log.notes, *self._unplayable(tally)]
         if tally.disordered:
             notes.append(f"{tally.disordered} messages have log times before those of earlier blocks; order is theirs")
         return Report(
@@ -316,6 +318,7 @@ class Bag:
                 tally.disordered += 1
             else:
                 latest = time
+            tally.beyond_clock += not 0 <= time <= MAX_CLOCK_NS
             tally.delivered[index] = tally.delivered.get(index, 0) + 1
             yield BagMessage(names[index], resolved.name, resolved.encoding, time, stamp_ns, raw, decode, message)
 
@@ -331,6 +334,15 @@ class Bag:
             if any(loss.messages is None for loss in self._log.losses):
                 what += "; those lost at the places above are among them"
             yield Loss(LossKind.DAMAGED, self.path.name, what, missing)
+
+    def _unplayable(self, tally: _Tally) -> Iterator[str]:
+        """Notes on what can be read, but not played to a ROS graph."""
+        for index, topic in enumerate(self._topics):
+            if not is_topic_name(topic.name):
+                count = tally.delivered.get(index, 0)
+                yield f"{topic.name!r} is no topic name in ROS; its {count} messages are read, but not played"
+        if tally.beyond_clock:
+            yield f"{tally.beyond_clock} messages have log times that /clock cannot carry; they are read, not played"
 
     def _message_losses(self, tally: _Tally) -> Iterator[Loss]:
         recorded = self._recorded()

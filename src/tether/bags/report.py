@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
+from tether.bags.playable import visible
 from tether.errors import TetherError
 
 
@@ -159,7 +160,7 @@ class Report:
         }
 
     def table(self) -> str:
-        """A table for people."""
+        """A table for people; control characters in names are escaped."""
         lines = [f"{self.path}: {self.storage}, {_span(self.start_ns, self.end_ns)}"]
         for file in self.files:
             packed = f", {file.compression} file compression" if file.compression else ""
@@ -167,7 +168,7 @@ class Report:
         rows = [("topic", "type", "encoding", "recorded", "readable")]
         for topic in self.topics:
             recorded = "?" if topic.recorded is None else str(topic.recorded)
-            rows.append((topic.name, topic.type, topic.encoding, recorded, str(topic.delivered)))
+            rows.append((visible(topic.name), topic.type, topic.encoding, recorded, str(topic.delivered)))
         lines += _columns(rows) if len(rows) > 1 else ["  no topics"]
         lines.append(f"  {self.delivered} messages readable" + ("" if self.complete else " so far (not read through)"))
         for loss in self.losses:
@@ -179,7 +180,7 @@ class Report:
         else:
             lines.append("  nothing lost")
         lines += [f"  note  {note}" for note in self.notes]
-        return "\n".join(lines)
+        return "\n".join(visible(line) for line in lines)
 
 
 def _lost(counted: int, uncounted: int) -> str:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,14 @@ def require_writable(path: Path) -> None:
         partial.unlink()
     except OSError as error:
         raise InvalidInputError("output", [_unwritable(path, error)], _FIX) from None
+
+
+def library_versions() -> dict[str, str]:
+    """Versions of what the last bits of a result may depend on."""
+    return {
+        "python": platform.python_version(),
+        **{name: metadata.version(name) for name in ("numpy", "scipy", "mujoco")},
+    }
 
 
 def write_json(path: Path, result: Mapping[str, Any]) -> None:

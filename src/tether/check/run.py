@@ -16,7 +16,7 @@ from tether.check.recording import Recording, load_recording
 from tether.codec import convert, encode
 from tether.contracts import Stream
 from tether.errors import Fault, InvalidInputError
-from tether.results import header
+from tether.results import header, library_versions
 
 _CIRCUMSTANCES = frozenset(
     {"latency_stages", "latency_ns", "arrival_steady_ns", "start_steady_ns", "end_steady_ns", "steady_ns", "threads"}
@@ -162,8 +162,21 @@ def _explain(recording: Recording, samples: Samples, episode: int, step: Step, f
         return Difference(episode, step.stage, step.number, fields, ref.stream.value, detail)
     for modality, detail in _changed_inputs(recording, samples, episode, step):
         return Difference(episode, step.stage, step.number, fields, modality, detail)
-    detail = "the inputs are as recorded; code, libraries or machine compute something else"
+    detail = (
+        f"the inputs are as recorded; code, libraries or machine compute something else{_other_versions(recording)}"
+    )
     return Difference(episode, step.stage, step.number, fields, "none", detail)
+
+
+def _other_versions(recording: Recording) -> str:
+    recorded = (recording.run_config or {}).get("versions")
+    if not isinstance(recorded, dict):
+        return ""
+    present = library_versions()
+    other = [
+        f"{name} {old} then, {present.get(name)} now" for name, old in recorded.items() if present.get(name) != old
+    ]
+    return f": {', '.join(other)}" if other else ""
 
 
 def _changed_inputs(recording: Recording, samples: Samples, episode: int, step: Step) -> list[tuple[str, str]]:

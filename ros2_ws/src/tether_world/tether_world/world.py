@@ -36,6 +36,7 @@ from tether.contracts import (
 from tether.errors import Fault, InvalidInputError, TetherError
 from tether.eval.journal import append_result
 from tether.lockstep import TickInputs
+from tether.results import library_versions
 from tether.world.mujoco_world import MujocoWorld
 
 FIRST_EPISODE_NS = 1_000_000_000
@@ -130,6 +131,7 @@ class WorldNode(StageNode):
             "settings": settings_hashes(self._task, self._profile),
             "mode": self.mode.value,
             "version": __version__,
+            "versions": library_versions(),
         }
         self.event(sensors.Severity.INFO, RUN_CONFIG, f"{self._policy} on {self._task}, {self._profile}", config)
         self._next_episode(FIRST_EPISODE_NS)

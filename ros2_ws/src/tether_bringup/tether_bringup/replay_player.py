@@ -24,6 +24,7 @@ from tether import topics
 from tether.bags import TopicInfo, open_bag
 from tether.bags.cli import parse_remaps
 from tether.bags.controls import HELP, TerminalControls, has_terminal
+from tether.bags.playable import is_topic_name
 from tether.bags.player import Ask, Player, PlayOptions, PlayResult, Rate, Unpaced
 from tether.codec import sensors
 from tether.errors import TetherError
@@ -127,6 +128,9 @@ class ReplayPlayerNode(StageNode):
             return False  # the player's own clock is the only one
         if self._topics and topic.name not in self._topics:
             return False
+        if not is_topic_name(played_as):
+            self.event(sensors.Severity.WARN, "replay_topic_lost", f"{played_as!r} is no topic name in ROS; left out")
+            return False
         if played_as in OF_THE_GRAPH and not self._all_topics:
             self.get_logger().info(f"{played_as}: left out, the graph publishes it (all_topics plays it)")
             return False
@@ -163,6 +167,8 @@ class ReplayPlayerNode(StageNode):
         data = {name: value for name, value in vars(result).items() if name != "report"}
         data |= {"lost_in_bag": report.lost_messages, "lost_in_transcoding": lost}
         text = f"played {result.messages} messages, {report.lost_messages} were lost in the bag"
+        if result.left_out:
+            text += f"; {result.left_out} were left out: /clock cannot carry their log times"
         self.event(sensors.Severity.INFO, "replay_finished", text, data)
         for loss in report.losses:
             text = f"{loss.kind.value}: {loss.where}: {loss.what}"

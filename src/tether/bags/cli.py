@@ -6,8 +6,10 @@ import argparse
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -39,6 +41,8 @@ In a terminal: space pauses and goes on, s plays one message, q stops.
 exit status: 0 done (also when parts of the bag were lost); 1 the check found a difference, or playing failed;
 2 the bag or an argument was refused.
 """
+END_S = 5.0
+"""The player gets so long to end when the command is ended."""
 _NODE = ("tether_bringup", "replay_player")
 
 
@@ -75,7 +79,21 @@ def add_parser(subparsers: Any) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command."""
+    """Run the command. A request to end (SIGTERM) ends it in order, so that what was unpacked is removed."""
+    if threading.current_thread() is not threading.main_thread():
+        return _run(arguments)
+    before = signal.signal(signal.SIGTERM, _end)
+    try:
+        return _run(arguments)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _end(number: int, frame: Any) -> None:
+    raise SystemExit(128 + number)
+
+
+def _run(arguments: argparse.Namespace) -> int:
     if arguments.json is not None:
         require_writable(arguments.json)
     if arguments.check:
@@ -162,11 +180,25 @@ def _play(arguments: argparse.Namespace, options: PlayOptions) -> int:
     command = [str(ament.find_executable(*_NODE, os.environ)), "--ros-args"]
     for name, value in _parameters(arguments, options).items():
         command += ["-p", f"{name}:={json.dumps(value)}"]
-    status = subprocess.run(command, check=False).returncode
+    status = _run_to_its_end(command)
     if status:
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
         sys.stderr.write(f"tether replay: the player, {command[0]}, {how} on {arguments.bag}; its own lines say why\n")
     return status
+
+
+def _run_to_its_end(command: Sequence[str]) -> int:
+    """Exit status of the command, which is ended, too, when this process is asked to end."""
+    with subprocess.Popen(command) as child:
+        try:
+            return child.wait()
+        except BaseException:
+            child.terminate()
+            try:
+                child.wait(timeout=END_S)
+            except subprocess.TimeoutExpired:
+                child.kill()
+            raise
 
 
 def _playable(bag: Bag, options: PlayOptions) -> tuple[str, ...] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -24,7 +25,14 @@ OPENERS: dict[FileFormat, Callable[[Path, str, LossLog], StorageFile]] = {
     FileFormat.SQLITE: open_sqlite,
     FileFormat.ROS1: open_ros1,
 }
-UNPACK_STEP_BYTES = 2**16
+UNPACK_STEP_BYTES = 4096
+"""Small, because zstd can make 2**15 times as much of it at once."""
+SPARE_DISK_BYTES = 2**28
+"""So much is left free on the disk when a file is unpacked."""
+MAX_UNPACK_RATIO = 1000
+"""A file that unpacks to more than this many times its size, and to more than MAX_UNPACK_PLAIN_BYTES, is taken for one
+that is made to fill the disk. Recordings shrink to a third or so; what is all zeros, by some thousands."""
+MAX_UNPACK_PLAIN_BYTES = 2**28
 _UNREADABLE: tuple[type[Exception], ...] = (BagError, *DAMAGE)
 
 
@@ -74,6 +82,10 @@ def _unpack(path: Path, log: LossLog, stack: ExitStack) -> Path:
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-bag-"))
     plain = Path(folder) / path.name.removesuffix(".zstd")
     whole, why = False, "zstd file compression breaks off"
+    size = path.stat().st_size
+    limit = min(
+        max(MAX_UNPACK_RATIO * size, MAX_UNPACK_PLAIN_BYTES), max(0, shutil.disk_usage(folder).free - SPARE_DISK_BYTES)
+    )
     with path.open("rb") as packed, plain.open("wb") as out:
         try:
             unpacker = zstandard.ZstdDecompressor().decompressobj()
@@ -82,6 +94,9 @@ def _unpack(path: Path, log: LossLog, stack: ExitStack) -> Path:
                     if unpacker.eof:
                         unpacker = zstandard.ZstdDecompressor().decompressobj()
                     out.write(unpacker.decompress(piece))
+                    if out.tell() > limit:
+                        plain.unlink()
+                        raise _too_big(path, size, limit)
                     piece = unpacker.unused_data
             whole = unpacker.eof
         except zstandard.ZstdError as error:
@@ -89,3 +104,9 @@ def _unpack(path: Path, log: LossLog, stack: ExitStack) -> Path:
     if not whole:
         log.add(Loss(LossKind.TRUNCATED, path.name, why))
     return plain
+
+
+def _too_big(path: Path, size: int, limit: int) -> InvalidInputError:
+    found = f"its {size:,} bytes unpack to more than {limit:,}"
+    expected = f"at most {MAX_UNPACK_RATIO} times as much, and no more than the disk has room for"
+    return InvalidInputError("bag", [Fault(path.name, found, expected)], "unpack it by hand where there is room")

@@ -46,19 +46,22 @@ def lay_out(path: Path, log: LossLog) -> Layout:
         if sniff(path) is None:
             raise not_a_bag(path)
         return Layout([path])
-    found = _files_in(path)
+    found = _files_in(path, log)
     layout = _from_metadata(path, found, log)
     if not layout.files:
         _refuse_empty(path, found, log)
     return layout
 
 
-def _files_in(folder: Path) -> list[Path]:
+def _files_in(folder: Path, log: LossLog) -> list[Path]:
     """Files of the folder that could be parts of a bag by their name or by their first bytes, in recorded
     order."""
     files = []
     for entry in sorted(folder.iterdir(), key=_natural):
-        if not entry.is_file() or entry.name == METADATA or entry.name.endswith(_SIDECARS):
+        if entry.is_dir() or entry.name == METADATA or entry.name.endswith(_SIDECARS):
+            continue
+        if not entry.is_file():
+            log.note(f"{entry.name}: left out; it is no regular file but a pipe, socket, device or dangling link")
             continue
         try:
             if entry.suffix in SUFFIXES or sniff(entry) is not None:
@@ -77,7 +80,9 @@ def _refuse_empty(folder: Path, found: list[Path], log: LossLog) -> None:
     faults = [Fault(str(folder), "no file of a bag", "an .mcap, .db3 or .bag file")] if not found else []
     faults += [Fault(str(file), looks_like(file), "a part of a bag") for file in found]
     faults += [
-        Fault(loss.where, loss.kind.value, loss.what) for loss in log.losses if loss.kind is LossKind.MISSING_FILE
+        Fault(loss.where, f"nothing there, although {METADATA} names it", "a file of the bag")
+        for loss in log.losses
+        if loss.kind is LossKind.MISSING_FILE
     ]
     raise InvalidInputError("bag", faults, "name the folder that holds the recorded files, or copy them into it")
 
@@ -144,7 +149,7 @@ def _unreadable(file: Path, count: int | None, log: LossLog) -> None:
 
 def _read(path: Path, log: LossLog) -> Mapping[str, Any]:
     """The information in metadata.yaml; {} where there is none that can be used, which is noted."""
-    if not path.exists():
+    if not path.is_file():
         log.note(f"no {METADATA}; the files of the folder are read as they are")
         return {}
     try:

@@ -20,11 +20,13 @@ from rosbags.rosbag2.storage_mcap import ChunkInfo, msgsrc
 
 from tether.bags.damage import DAMAGE, short_reason
 from tether.bags.mcap_channels import Channels
-from tether.bags.mcap_walk import Walk
+from tether.bags.mcap_walk import Walk, unpacks_to_too_much
 from tether.bags.model import Block, RawRecord, StorageFile
 from tether.bags.report import Loss, LossKind, LossLog
 
 _TIME_LIMIT = 2**64
+_HEAD_BYTES = 32
+"""Of a packed chunk: enough for the head of a zstd or lz4 frame, which states what it unpacks to."""
 
 
 def open_mcap(path: Path, name: str, log: LossLog) -> StorageFile:
@@ -111,6 +113,11 @@ def _chunk_loader(
         records: list[RawRecord] = []
         why = "messages in it do not belong to any channel"
         try:
+            file.seek(index.chunk_start_offset + index.chunk_length - index.compressed_size)
+            head = file.read(min(index.compressed_size, _HEAD_BYTES))
+            oversize = unpacks_to_too_much(index.compression, head, index.uncompressed_size)
+            if oversize is not None:
+                raise ValueError(oversize)
             # rosbags hands back whatever the map holds for a channel; here that is the topic's index.
             for time, _, topic, data in msgsrc(info, cast(Any, topic_of), 0, _TIME_LIMIT, cast(Any, file)):
                 if data is not None:

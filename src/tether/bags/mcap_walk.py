@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 from collections.abc import Callable, Iterator
@@ -27,7 +28,10 @@ RECORD_HEAD = 9
 FIRST_PRIVATE_OPCODE = 0x80
 """Opcodes from here on are for applications; a reader passes over them."""
 MAX_SALVAGE_BYTES = 256 * 2**20
-SALVAGE_STEP_BYTES = 64 * 1024
+MAX_CHUNK_BYTES = 256 * 2**20
+"""A packed chunk that unpacks to more than this is not unpacked; recorders write chunks of some megabytes."""
+SALVAGE_STEP_BYTES = 4096
+"""Small, because zstd can make 2**15 times as much of it at once."""
 _TAKEN = (Opcode.SCHEMA, Opcode.CHANNEL, Opcode.MESSAGE, Opcode.CHUNK, Opcode.STATISTICS)
 _MESSAGE_HEAD = struct.Struct("<HIQQ")
 """Channel, sequence number, log time and publish time before a message's data."""
@@ -231,6 +235,9 @@ def _chunk_records(chunk: Chunk, where: str, log: LossLog) -> list[McapRecord]:
     if chunk.compression not in ("", "zstd", "lz4"):
         log.add(Loss(LossKind.DAMAGED, where, f"compression {chunk.compression!r} is not supported", None, size))
         return []
+    if (oversize := unpacks_to_too_much(chunk.compression, chunk.data, chunk.uncompressed_size)) is not None:
+        log.add(Loss(LossKind.DAMAGED, where, oversize, None, size))
+        return []
     try:
         return breakup_chunk(chunk, validate_crc=True)
     except DAMAGE as error:  # a damaged chunk is skipped: its length still leads to the next record
@@ -239,6 +246,20 @@ def _chunk_records(chunk: Chunk, where: str, log: LossLog) -> list[McapRecord]:
         what = short_reason(error) + (f"; the {kept} messages before it are kept" if kept else "")
         log.add(Loss(LossKind.DAMAGED, where, what, None, size))
         return records
+
+
+def unpacks_to_too_much(compression: str, data: bytes, stated: int) -> str | None:
+    """Why a chunk is not unpacked: by its record (`stated`) or its own head it has more than MAX_CHUNK_BYTES."""
+    if compression == "":
+        return None
+    with contextlib.suppress(*DAMAGE):  # no readable head: unpacking it will tell
+        if compression == "zstd":
+            stated = max(stated, zstandard.frame_content_size(data))
+        elif compression == "lz4":
+            stated = max(stated, lz4.frame.get_frame_info(data)["content_size"])
+    if stated <= MAX_CHUNK_BYTES:
+        return None
+    return f"it would unpack to {stated:,} bytes, more than the limit of {MAX_CHUNK_BYTES:,}"
 
 
 def _in_span(chunk: Chunk, records: Iterator[McapRecord]) -> list[McapRecord]:
@@ -258,6 +279,8 @@ def _beginning(chunk: Chunk) -> Iterator[McapRecord]:
         try:
             plain += feed(chunk.data[at : at + SALVAGE_STEP_BYTES])
         except DAMAGE:  # the compressed stream breaks here; the caller reports the damage
+            break
+        if len(plain) > MAX_CHUNK_BYTES:
             break
     return _records(bytes(plain))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from enum import Enum
 from pathlib import Path
 
@@ -48,8 +49,11 @@ def sniff(path: Path) -> FileFormat | None:
 
 
 def head_of(path: Path) -> bytes:
-    """The first 16 bytes."""
+    """The first 16 bytes. Raises BagError for what cannot be read, and for pipes and devices, whose opening may wait
+    for ever."""
     try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise BagError(f"{path}: no regular file (a pipe, socket or device); copy what it carries into a file")
         with path.open("rb") as file:
             return file.read(16)
     except OSError as error:

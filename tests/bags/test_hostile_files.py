@@ -1,0 +1,79 @@
+"""Files that would fill the memory or the disk, or keep the reader waiting for ever."""
+
+from __future__ import annotations
+
+import os
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+import zstandard
+from bag_making import BUILDERS, Row, write_mcap
+from mcap.reader import make_reader
+
+from tether.bags import open_bag
+from tether.bags.mcap_walk import MAX_CHUNK_BYTES
+from tether.errors import TetherError
+
+
+def zeros_packed(size: int) -> bytes:
+    packer = zstandard.ZstdCompressor(level=1).compressobj()
+    piece = bytes(2**20)
+    return b"".join([packer.compress(piece) for _ in range(size // len(piece))] + [packer.flush()])
+
+
+def test_a_chunk_that_would_unpack_beyond_the_limit_is_named_and_not_unpacked(tmp_path: Path, rows: list[Row]) -> None:
+    path = write_mcap(tmp_path / "x.mcap", rows)
+    with path.open("rb") as file:
+        summary = make_reader(file).get_summary()
+    assert summary is not None
+    first = summary.chunk_indexes[0].chunk_start_offset
+    stated = MAX_CHUNK_BYTES + 1
+    chunk = struct.pack("<QQQII", 0, 0, stated, 0, 4) + b"zstd" + struct.pack("<Q", 8) + b"\x28\xb5\x2f\xfd\0\0\0\0"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:first] + b"\x06" + struct.pack("<Q", len(chunk)) + chunk + whole[first:])
+    with open_bag(path) as bag:
+        report = bag.read_through()
+    assert report.delivered == len(rows)
+    assert f"more than the limit of {MAX_CHUNK_BYTES:,}" in report.table()
+
+
+def test_a_packed_file_that_would_fill_the_disk_is_refused_and_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tether.bags.files.MAX_UNPACK_PLAIN_BYTES", 2**20)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    (tmp_path / "x.db3.zstd").write_bytes(zeros_packed(2**26))
+    with pytest.raises(TetherError, match="unpack to more than"):
+        open_bag(tmp_path / "x.db3.zstd")
+    assert [entry.name for entry in tmp_path.iterdir()] == ["x.db3.zstd"]
+
+
+def test_a_pipe_is_refused_by_name_and_left_out_by_name_in_a_folder(tmp_path: Path, rows: list[Row]) -> None:
+    os.mkfifo(tmp_path / "pipe.mcap")
+    with pytest.raises(TetherError, match="no regular file"):
+        open_bag(tmp_path / "pipe.mcap")
+    write_mcap(tmp_path / "x.mcap", rows)
+    with open_bag(tmp_path) as bag:
+        report = bag.read_through()
+    assert report.delivered == len(rows)
+    assert any(note.startswith("pipe.mcap: left out") for note in report.notes)
+
+
+def test_an_ended_command_removes_what_it_unpacked(tmp_path: Path, rows: list[Row]) -> None:
+    bag = BUILDERS["rosbag2-mcap-file-zstd"](tmp_path, rows)
+    code = (
+        "import os, signal, tether.bags.cli as cli, argparse\n"
+        "cli._info = lambda a: (cli.open_bag(a.bag), print(flush=True), os.kill(os.getpid(), signal.SIGTERM))\n"
+        "p = argparse.ArgumentParser(); cli.add_parser(p.add_subparsers())\n"
+        f"a = p.parse_args(['replay', {str(bag)!r}, '--info']); a.run(a)\n"
+    )
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(scratch)}, check=False)
+    assert done.returncode == 128 + signal.SIGTERM
+    assert not list(scratch.iterdir())

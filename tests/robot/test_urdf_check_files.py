@@ -19,7 +19,10 @@ from tether.robot import description
 from tether.robot.check import Report, Status, check_file
 from tether.robot.cli import add_parser
 from tether.robot.description import expand
+from tether.robot.expansion import expand_apart
 from tether.robot.findings import Rule
+from tether.robot.report import as_table
+from tether.robot.xmltree import UnreadableError
 
 ROOT = Path(__file__).parents[2]
 SO101 = ROOT / "tests/data/urdf/so101/so101_new_calib.urdf"
@@ -566,3 +569,47 @@ def test_every_rule_is_described_in_the_documentation_and_no_other() -> None:
         for name in re.findall(r"`([a-z-]+)`", row.split("|")[1])
     ]
     assert documented == [rule.value for rule in Rule]
+
+
+# --- what a tester found
+
+
+@pytest.mark.parametrize("expression", ["9**9**9", "str(1)*3000000000"])
+def test_expression_that_grows_without_end_is_stopped(tmp_path: Path, expression: str) -> None:
+    path = write(tmp_path, f'<robot {XMLNS} name="r"><link name="${{{expression}}}"/></robot>', "r.xacro")
+    with pytest.raises(UnreadableError) as caught:
+        expand_apart(path, deadline_s=5.0)
+    assert caught.value.rule is Rule.XACRO_FAILED
+
+
+def test_expansion_in_a_process_of_its_own_is_the_same_and_says_the_same(tmp_path: Path) -> None:
+    assert expand_apart(ROVER) == description.expand_xacro(ROVER)
+    path = write(tmp_path, f'<robot {XMLNS} name="r"><link name="${{nothing}}"/></robot>', "r.xacro")
+    with pytest.raises(UnreadableError) as here:
+        description.expand_xacro(path)
+    with pytest.raises(UnreadableError, match=re.escape(str(here.value))):
+        expand_apart(path)
+
+
+def test_what_stands_twice_is_found(tmp_path: Path) -> None:
+    inertial = '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    joint = '<joint name="j" type="fixed"><parent link="a"/><parent link="b"/><child link="b"/></joint>'
+    report = check_file(
+        write(tmp_path, f'<robot name="r"><link name="a">{inertial * 2}</link><link name="b"/>{joint}</robot>')
+    )
+    assert found(report) == [("element-repeated", "error", "a"), ("element-repeated", "error", "j")]
+
+
+@pytest.mark.parametrize("mass", ["1e300", "1e-320"])
+def test_mass_that_no_robot_has_is_found(tmp_path: Path, mass: str) -> None:
+    inertia = f'<inertia ixx="{mass}" iyy="{mass}" izz="{mass}" ixy="0" ixz="0" iyz="0"/>'
+    link = f'<link name="a"><inertial><mass value="{mass}"/>{inertia}</inertial></link>'
+    report = check_file(write(tmp_path, f'<robot name="r">{link}</robot>'))
+    assert ("mass-size", "error", "a") in found(report)
+
+
+def test_control_characters_of_a_name_are_written_out_in_the_table(tmp_path: Path) -> None:
+    path = write(tmp_path, '<robot name="r"><link name="a"/><link name="b&#10;c"/><link name="d\u202ee"/></robot>')
+    table = as_table(check_file(path))
+    assert "b\\nc" in table and "d\\u202ee" in table
+    assert "\u202e" not in table and "b\nc" not in table

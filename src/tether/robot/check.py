@@ -6,7 +6,7 @@ does not get as far as a <robot> element is not checkable, and says why.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -59,8 +59,12 @@ class Report:
         return len(self.findings) - self.errors
 
 
-def check_file(path: str | Path, package_paths: Sequence[Path] = ()) -> Report:
-    """Check a .urdf or .xacro file. Never raises for what is in the file.
+def check_file(
+    path: str | Path,
+    package_paths: Sequence[Path] = (),
+    expand_by: Callable[[Path, Sequence[Path]], str] = expand_xacro,
+) -> Report:
+    """Check a .urdf or .xacro file. Never raises for what is in the file. expand_by: what runs xacro.
 
     A file named .xacro is expanded and the result checked. In a file not so named, xacro is a fault by
     itself; what it expands to is checked all the same, where it can be expanded.
@@ -75,7 +79,7 @@ def check_file(path: str | Path, package_paths: Sequence[Path] = ()) -> Report:
         meant_as_xacro = path.suffix.lower() == ".xacro"
         left = list(references.unexpanded_xacro(root))
         if meant_as_xacro:
-            root = _robot_element(parse_xml(expand_xacro(path, package_paths)))
+            root = _robot_element(parse_xml(expand_by(path, package_paths)))
             left = list(references.unexpanded_xacro(root))
         found += left
     except UnreadableError as reason:
@@ -85,7 +89,7 @@ def check_file(path: str | Path, package_paths: Sequence[Path] = ()) -> Report:
     tree_complete = True
     if left and not meant_as_xacro:
         try:
-            root = _robot_element(parse_xml(expand_xacro(path, package_paths)))
+            root = _robot_element(parse_xml(expand_by(path, package_paths)))
             expanded = True
         except UnreadableError as reason:
             found.append(error(reason.rule, Kind.FILE, path.name, str(reason), reason.fix, reason.line))

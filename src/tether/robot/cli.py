@@ -10,6 +10,7 @@ from typing import Any
 import tether
 from tether.errors import Fault, InvalidInputError
 from tether.robot.check import check_file
+from tether.robot.expansion import expand_apart
 from tether.robot.report import as_json, as_table
 
 _DESCRIPTION = """\
@@ -49,7 +50,7 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    report = check_file(args.file, args.package_path)
+    report = check_file(args.file, args.package_path, expand_apart)
     sys.stdout.write(as_table(report))
     if args.json is not None:
         try:

@@ -117,4 +117,24 @@ def misspelt_elements(root: Element) -> Iterator[Finding]:
                 yield warning(Rule.ELEMENT_MISSPELT, kind, owner, message, f"write <{near[0]}>", child.line)
 
 
-RULES = (misspelt_elements, version, duplicate_materials, dynamics_and_safety)
+_ONCE = {
+    "link": ("inertial",),
+    "joint": ("parent", "child", "origin", "axis", "limit", "mimic", "dynamics", "safety_controller"),
+    "inertial": ("origin", "mass", "inertia"),
+}
+
+
+def repeated_elements(root: Element) -> Iterator[Finding]:
+    """Find what may stand once and stands twice (<inertial>, <parent>, <limit>): readers take different ones."""
+    for top in root.children:
+        if top.tag not in ("link", "joint"):
+            continue
+        name = top.get("name") or f"({top.tag})"
+        for owner in (top, *top.all("inertial")):
+            for tag in _ONCE[owner.tag]:
+                for extra in owner.all(tag)[1:]:
+                    message = f"<{owner.tag}> holds more than one <{tag}>; readers take different ones"
+                    yield error(Rule.ELEMENT_REPEATED, Kind(top.tag), name, message, "keep one", extra.line)
+
+
+RULES = (misspelt_elements, repeated_elements, version, duplicate_materials, dynamics_and_safety)

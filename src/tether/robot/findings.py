@@ -77,6 +77,7 @@ class Rule(str, Enum):
     DYNAMICS_NEGATIVE = "dynamics-negative"
     SAFETY_INCOMPLETE = "safety-incomplete"
     ELEMENT_MISSPELT = "element-misspelt"
+    ELEMENT_REPEATED = "element-repeated"
     MATERIAL_DUPLICATE = "material-duplicate"
     REFERENCE_UNKNOWN = "reference-unknown"
     GEOMETRY_MISSING = "geometry-missing"

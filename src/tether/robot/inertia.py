@@ -12,6 +12,8 @@ import numpy as np
 from tether.robot.findings import Finding, Kind, Rule, error, warning
 from tether.robot.raw import RawInertial, RawLink, RawRobot, Vector, inertia_matrix
 
+_MASS_MIN_KG, _MASS_MAX_KG = 1e-9, 1e6
+"""A microgram and a thousand tonnes: beyond, simulators lose their digits (MuJoCo ends at 1e-15 kg)."""
 _FRAME_FIX = "remove <inertial> if it is only a frame, else write the inertia of the part"
 
 
@@ -92,7 +94,7 @@ def massless_moving(robot: RawRobot) -> Iterator[Finding]:
 
 
 def impossible_mass(robot: RawRobot) -> Iterator[Finding]:
-    """Find negative masses, and links at rest with an <inertial> of mass 0."""
+    """Find masses that are negative or beyond all robots, and links at rest with an <inertial> of mass 0."""
     moved = moving_links(robot)
     for link in robot.links:
         if link.inertial is None or link.inertial.mass_kg is None:
@@ -101,6 +103,12 @@ def impossible_mass(robot: RawRobot) -> Iterator[Finding]:
         if mass < 0.0:
             fix = "write the mass of the part, kg"
             yield error(Rule.MASS_NEGATIVE, Kind.LINK, link.name, f"mass {mass:g} kg", fix, link.inertial.line)
+        elif mass > 0.0 and not _MASS_MIN_KG <= mass <= _MASS_MAX_KG:
+            message, fix = (
+                f"mass {mass:g} kg, robots have {_MASS_MIN_KG:g} to {_MASS_MAX_KG:g}",
+                "look at the units: kg",
+            )
+            yield error(Rule.MASS_SIZE, Kind.LINK, link.name, message, fix, link.inertial.line)
         elif mass == 0.0 and link.name not in moved:
             message = "<inertial> with mass 0"
             yield warning(Rule.MASS_ZERO, Kind.LINK, link.name, message, _FRAME_FIX, link.inertial.line)

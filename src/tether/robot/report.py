@@ -18,7 +18,7 @@ def as_table(report: Report) -> str:
     groups: dict[tuple[Severity, Rule], list[Finding]] = {}
     for finding in report.findings:
         groups.setdefault((finding.severity, finding.rule), []).append(finding)
-    width = min(max((len(finding.subject) for finding in report.findings), default=0), _SUBJECT_MAX)
+    width = min(max((len(_visible(finding.subject)) for finding in report.findings), default=0), _SUBJECT_MAX)
     for (severity, rule), findings in groups.items():
         fixes = {finding.fix for finding in findings}
         lines += ["", f"{severity.value} {rule.value} ({len(findings)})"]
@@ -43,14 +43,19 @@ def _headline(report: Report) -> str:
 
 def _rows(finding: Finding, width: int) -> list[str]:
     line = f"line {finding.line}" if finding.line is not None else ""
-    head = f"  {finding.kind.value:<5}  {finding.subject:<{width}}  {line:<9}  "
+    head = f"  {finding.kind.value:<5}  {_visible(finding.subject):<{width}}  {line:<9}  "
     return textwrap.wrap(
-        finding.message, _WIDTH, initial_indent=head, subsequent_indent=" " * 6, break_long_words=False
+        _visible(finding.message), _WIDTH, initial_indent=head, subsequent_indent=" " * 6, break_long_words=False
     )
 
 
+def _visible(text: str) -> str:
+    """Text with its control characters (new lines, changes of direction) written out."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 def _wrap(text: str, indent: int) -> list[str]:
-    return textwrap.wrap(text, _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 5))
+    return textwrap.wrap(_visible(text), _WIDTH, initial_indent=" " * indent, subsequent_indent=" " * (indent + 5))
 
 
 def _verdict(report: Report) -> str:

@@ -9,6 +9,7 @@ import pytest
 from bag_making import BUILDERS, Row, data_file, write_mcap
 from mcap.opcode import Opcode
 from mcap.reader import make_reader
+from mcap.writer import CompressionType
 
 from tether.bags import Report, open_bag
 
@@ -64,13 +65,16 @@ def test_a_chunk_of_changed_kind_in_a_file_without_an_end_is_counted(
     assert (report.delivered, report.lost_messages) == (len(rows) - held, held)
 
 
-def test_a_recording_joined_onto_another_is_named(tmp_path: Path, rows: list[Row]) -> None:
-    path = write_mcap(tmp_path / "x.mcap", rows)
-    whole = path.read_bytes()
-    path.write_bytes(whole + whole)
-    report = read(path)
+@pytest.mark.parametrize("kind", ["mcap-zstd", "rosbag2-sqlite", "ros1-plain"])
+def test_what_is_joined_onto_a_recording_is_named(kind: str, tmp_path: Path, rows: list[Row]) -> None:
+    bag = BUILDERS[kind](tmp_path, rows)
+    assert read(bag).intact
+    file = data_file(bag)
+    whole = file.read_bytes()
+    file.write_bytes(whole + whole[:4096])
+    report = read(bag)
     assert report.delivered == len(rows)
-    assert f"{len(whole)} bytes after the end of the recording were not read" in report.table()
+    assert "4096 bytes after the end of the recording were not read" in report.table()
 
 
 def test_rows_that_metadata_counts_and_the_database_does_not_have_are_lost(tmp_path: Path, rows: list[Row]) -> None:
@@ -79,3 +83,30 @@ def test_rows_that_metadata_counts_and_the_database_does_not_have_are_lost(tmp_p
         connection.execute("DELETE FROM messages WHERE id > 100")
     report = read(bag)
     assert (report.delivered, report.lost_messages) == (100, len(rows) - 100)
+
+
+def test_what_stands_before_the_damage_in_an_indexed_chunk_without_checksum_is_kept(
+    tmp_path: Path, rows: list[Row]
+) -> None:
+    path = write_mcap(tmp_path / "x.mcap", rows, CompressionType.NONE, chunk_bytes=2**20, enable_crcs=False)
+    broken = bytearray(path.read_bytes())
+    at = broken.find(rows[60][3]) - 22 - 8  # the length of the message's record
+    broken[at + 6] = 1
+    path.write_bytes(broken)
+    report = read(path)
+    assert (report.delivered, report.lost_messages) == (60, len(rows) - 60)
+
+
+def test_a_damaged_table_of_topics_does_not_cost_the_topics_that_can_be_read(tmp_path: Path, rows: list[Row]) -> None:
+    """Two topics, the first with a long QoS text, so that they lie on pages of their own; the second's is zeroed."""
+    bag = BUILDERS["rosbag2-sqlite"](tmp_path, rows)
+    file = data_file(bag)
+    with sqlite3.connect(file) as connection:
+        (page,) = connection.execute("PRAGMA page_size").fetchone()
+        connection.execute("UPDATE topics SET offered_qos_profiles = ? WHERE id = 2", ("#" * 3 * page,))
+    broken = bytearray(file.read_bytes())
+    at = broken.rfind(b"#" * (page - 4))
+    broken[at - 4 : at + page - 4] = b"\xff" * page
+    file.write_bytes(broken)
+    report = read(bag)
+    assert report.delivered > 0 and not report.intact

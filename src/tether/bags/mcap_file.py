@@ -12,15 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any, cast
 
+from mcap.data_stream import ReadDataStream
 from mcap.reader import FOOTER_SIZE, SeekingReader
-from mcap.records import ChunkIndex, Footer
+from mcap.records import Chunk, ChunkIndex, Footer, Message
 from mcap.stream_reader import MAGIC_SIZE, StreamReader
 from mcap.summary import Summary
 from rosbags.rosbag2.storage_mcap import ChunkInfo, msgsrc
 
 from tether.bags.damage import DAMAGE, short_reason
 from tether.bags.mcap_channels import Channels
-from tether.bags.mcap_walk import Walk, unpacks_to_too_much
+from tether.bags.mcap_walk import RECORD_HEAD, Walk, beginning_of, unpacks_to_too_much
 from tether.bags.model import Block, RawRecord, StorageFile
 from tether.bags.report import Loss, LossKind, LossLog
 
@@ -123,7 +124,9 @@ def _chunk_loader(
                 if data is not None:
                     records.append((time, cast(int, topic), data))
         except DAMAGE as error:
-            records, why = [], short_reason(error)
+            records, why = _before_damage(file, index, topic_of), short_reason(error)
+            if records:
+                why += f"; the {len(records)} messages before it are kept"
         first, last = index.message_start_time, index.message_end_time
         if records and (records[0][0] < first or records[-1][0] > last):
             records, why = (
@@ -135,6 +138,20 @@ def _chunk_loader(
         return records
 
     return load
+
+
+def _before_damage(file: IO[bytes], index: ChunkIndex, topic_of: dict[int, int]) -> list[RawRecord]:
+    """Messages before the damage in a chunk that has no checksum; none of one that has, for it is wrong there."""
+    try:
+        file.seek(index.chunk_start_offset + RECORD_HEAD)
+        chunk = Chunk.read(ReadDataStream(file))
+        if chunk.uncompressed_crc or chunk.compression != index.compression:
+            return []
+        met = [record for record in beginning_of(chunk) if isinstance(record, Message)]
+    except DAMAGE:  # the chunk's own head is damaged
+        return []
+    kept = [(m.log_time, topic_of[m.channel_id], m.data) for m in met if m.channel_id in topic_of]
+    return sorted(kept, key=lambda record: record[0])
 
 
 def _indexed_count(index: ChunkIndex) -> int:

@@ -218,7 +218,7 @@ class Walk:
             return []
         try:
             chunk = Chunk.read(ReadDataStream(io.BytesIO(self._file.read(MAX_SALVAGE_BYTES))))
-            records = _in_span(chunk, _beginning(chunk))
+            records = _in_span(chunk, beginning_of(chunk))
         except DAMAGE:  # the cut is in the chunk's own head, or the head is nonsense: nothing to save
             return []
         for record in records:
@@ -241,7 +241,7 @@ def _chunk_records(chunk: Chunk, where: str, log: LossLog) -> list[McapRecord]:
     try:
         return breakup_chunk(chunk, validate_crc=True)
     except DAMAGE as error:  # a damaged chunk is skipped: its length still leads to the next record
-        records = [] if chunk.uncompressed_crc else _in_span(chunk, _beginning(chunk))
+        records = [] if chunk.uncompressed_crc else _in_span(chunk, beginning_of(chunk))
         kept = sum(isinstance(record, Message) for record in records)
         what = short_reason(error) + (f"; the {kept} messages before it are kept" if kept else "")
         log.add(Loss(LossKind.DAMAGED, where, what, None, size))
@@ -267,7 +267,7 @@ def _in_span(chunk: Chunk, records: Iterator[McapRecord]) -> list[McapRecord]:
     return [r for r in records if not isinstance(r, Message) or first <= r.log_time <= last]
 
 
-def _beginning(chunk: Chunk) -> Iterator[McapRecord]:
+def beginning_of(chunk: Chunk) -> Iterator[McapRecord]:
     """Records at the beginning of a chunk whose data is cut off or damaged further on."""
     plain = bytearray()
     feed: Callable[[bytes], bytes] = bytes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import contextlib
 import io
 import re
 from collections.abc import Callable, Iterator
@@ -38,7 +39,25 @@ def open_ros1(path: Path, name: str, log: LossLog) -> StorageFile:
     if not reader.chunk_infos:
         reader.close()
         return _Walk(path, name, log).storage()
+    with contextlib.suppress(*DAMAGE):  # the end of an index that rosbags can use, and this cannot, stays unknown
+        _tell_rest(path, name, log)
     return _indexed(reader, name, log)
+
+
+def _tell_rest(path: Path, name: str, log: LossLog) -> None:
+    """Name what was joined on behind the index, which is the last part of a bag."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.readline(64)
+        header = Header.read(file, RecordType.BAGHEADER)
+        file.seek(header.get_uint64("index_pos"))
+        for _ in range(header.get_uint32("conn_count") + header.get_uint32("chunk_count")):
+            Header.read(file)
+            file.seek(read_uint32(file), 1)
+        end = file.tell()
+    if end < size:
+        what = f"{size - end} bytes after the end of the recording were not read"
+        log.add(Loss(LossKind.DAMAGED, f"{name}: from byte {end}", what, None, size - end))
 
 
 def _check_version(path: Path, name: str) -> None:

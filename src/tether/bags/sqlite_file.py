@@ -11,6 +11,7 @@ import sqlite3
 from array import array
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from rosbags.typesys.msg import normalize_msgtype
 
@@ -89,7 +90,7 @@ def _topics(connection: sqlite3.Connection, name: str, log: LossLog) -> tuple[li
     fields = [c for c in ("serialization_format", "offered_qos_profiles") if c in columns]
     topics: list[TopicInfo] = []
     index_of: dict[int, int] = {}
-    for row in connection.execute(f"SELECT {', '.join(['id', 'name', 'type', *fields])} FROM topics ORDER BY id"):
+    for row in _topic_rows(connection, f"SELECT {', '.join(['id', 'name', 'type', *fields])} FROM topics", name, log):
         extra = dict(zip(fields, row[3:], strict=True))
         wire = str(extra.get("serialization_format", "cdr"))
         index_of[row[0]] = len(topics)
@@ -104,6 +105,20 @@ def _topics(connection: sqlite3.Connection, name: str, log: LossLog) -> tuple[li
             )
         )
     return topics, index_of
+
+
+def _topic_rows(connection: sqlite3.Connection, select: str, name: str, log: LossLog) -> list[tuple[Any, ...]]:
+    """Every readable row of the topics table: at once, or one by one along the primary key where it is damaged."""
+    try:
+        return connection.execute(f"{select} ORDER BY id").fetchall()
+    except sqlite3.Error as error:
+        rows: list[tuple[Any, ...]] = []
+        for topic_id in range(_NEAR):
+            with contextlib.suppress(sqlite3.Error):
+                rows += connection.execute(f"{select} WHERE id = ?", (topic_id,)).fetchmany(1)
+        what = f"{short_reason(error)}; {len(rows)} topics can be read"
+        log.add(Loss(LossKind.DAMAGED, f"{name}: table `topics`", what))
+        return rows
 
 
 def _definitions(connection: sqlite3.Connection, name: str, log: LossLog) -> dict[str, Definition]:
@@ -245,16 +260,26 @@ class _Rows:
         if self._orphans:
             where = f"{self._name}: rows of topics that the file does not declare"
             self._log.add(Loss(LossKind.DAMAGED, where, "their topic and type are unknown", self._orphans))
+        stated, size = self._stated_bytes(), self._path.stat().st_size
         if self._broken:
-            stated = self._stated_pages()
-            kind = LossKind.TRUNCATED if stated and stated > self._path.stat().st_size else LossKind.DAMAGED
-            missing = stated - self._path.stat().st_size if kind is LossKind.TRUNCATED else None
+            kind = LossKind.TRUNCATED if stated and stated > size else LossKind.DAMAGED
+            missing = stated - size if kind is LossKind.TRUNCATED else None
             self._log.add(Loss(kind, f"{self._name}: table `messages`", "; ".join(self._broken), None, missing))
 
-    def _stated_pages(self) -> int:
+        elif stated > size:
+            self._log.note(
+                f"{self._name}: {stated - size} bytes shorter than its header says, but its table can be walked"
+            )
+        if 0 < stated < size and not self._path.with_name(self._path.name + "-wal").exists():
+            what = f"{size - stated} bytes after the end of the recording were not read"
+            self._log.add(Loss(LossKind.DAMAGED, f"{self._name}: from byte {stated}", what, None, size - stated))
+
+    def _stated_bytes(self) -> int:
         """Bytes that the database should have by its header (page size at byte 16, pages at byte 28;
-        big-endian). https://www.sqlite.org/fileformat.html#the_database_header"""
+        big-endian); 0 where the header does not say. https://www.sqlite.org/fileformat.html#the_database_header"""
         with self._path.open("rb") as file:
-            head = file.read(32)
+            head = file.read(100)
+        if head[24:28] != head[92:96]:  # last written by an SQLite that did not keep the number of pages
+            return 0
         page = int.from_bytes(head[16:18], "big")
         return (65536 if page == 1 else page) * int.from_bytes(head[28:32], "big")

@@ -277,7 +277,8 @@ def test_quiet_gyro_in_degrees_is_found_out_when_gravity_turns() -> None:
 
 
 def test_quiet_gyro_in_radians_passes_when_gravity_turns() -> None:
-    assert set(reasons(ImuIngest(), rocking(6000, in_degrees=False))) == {None}
+    ingest = ImuIngest(ImuConfig(noiseless_world=True))
+    assert set(reasons(ingest, rocking(6000, in_degrees=False))) == {None}
 
 
 def test_shaken_robot_in_si_units_passes() -> None:
@@ -374,3 +375,39 @@ def test_window_holds_the_newest_readings_sorted_in_whatever_order_they_came(ord
         held = sorted([*held, stamp])[-capacity:]
         assert window.stamps_ns().tolist() == held
         assert window.values()[0].tolist() == held and window.values()[5].tolist() == [-s for s in held]
+
+
+def test_one_dead_axis_is_refused_after_a_while_but_not_in_a_noiseless_world() -> None:
+    def dead() -> Iterator[ImuReading]:
+        for r in readings(1100):
+            (_, gy, gz), (ax, ay, az) = r.angular_velocity, r.linear_acceleration
+            yield ImuReading(r.stamp_ns, (0.0, gy, gz), (ax, ay, az))
+
+    ingest = ImuIngest()
+    found = reasons(ingest, dead())
+    assert found[:999] == [None] * 999 and set(found[999:]) == {Reason.CONSTANT}
+    assert set(reasons(ImuIngest(ImuConfig(noiseless_world=True)), dead())) == {None}
+
+
+def test_sensor_that_flips_between_two_readings_is_refused() -> None:
+    flipping = [
+        ImuReading(i * 5 * MS, (0.01 + 0.001 * (i % 2),) * 3, (0.0, 0.0, G + 0.01 * (i % 2))) for i in range(400)
+    ]
+    found = reasons(ImuIngest(), iter(flipping))
+    assert found[:249] == [None] * 249 and set(found[249:]) == {Reason.CONSTANT}
+
+
+@pytest.mark.parametrize(
+    ("scale", "reason"), [(1 / G, Reason.UNITS_ACCELERATION), (0.001, Reason.GRAVITY_MISSING)], ids=["g", "none"]
+)
+def test_driver_that_changes_its_unit_in_mid_stream_is_refused(scale: float, reason: Reason) -> None:
+    ingest = started()
+    assert set(reasons(ingest, readings(99, start=60, accel_scale=scale))) == {None}
+    assert set(reasons(ingest, readings(100, start=159, accel_scale=scale))) == {reason}
+
+
+def test_fall_that_ends_is_no_change_of_the_unit() -> None:
+    ingest = started()
+    for start in (60, 170):
+        assert set(reasons(ingest, readings(99, start=start, accel_scale=0.2))) == {None}
+        assert set(reasons(ingest, readings(11, start=start + 99))) == {None}

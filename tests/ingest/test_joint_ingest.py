@@ -115,3 +115,16 @@ def test_world_sample_passes_unchanged() -> None:
 def test_robot_without_joints_or_with_one_twice_is_refused(names: tuple[str, ...]) -> None:
     with pytest.raises(InvalidInputError, match="names"):
         JointConfig(names)
+
+
+@pytest.mark.parametrize("field", ["position", "velocity", "effort"])
+def test_value_that_no_joint_has_is_refused_by_name(field: str) -> None:
+    reason, detail = one_reason(**{field: (0.0, -1e300, 0.0)})
+    assert reason is Reason.OUT_OF_RANGE and f"{field}[elbow]" in detail
+
+
+def test_difference_of_positions_beyond_all_joints_is_refused() -> None:
+    ingest = JointIngest(JointConfig(NAMES, missing_velocity=MissingVelocity.DIFFERENCE))
+    ingest.ingest(reading(1, velocity=()), 10 * MS)
+    jumped = ingest.ingest(reading(2, velocity=(), position=(0.1, 9e5, 0.3)), 20 * MS).rejection
+    assert jumped is not None and jumped.reason is Reason.OUT_OF_RANGE and "elbow" in jumped.detail

@@ -60,6 +60,12 @@ class ImuConfig:
     sensor_constant_after: int = bounded(
         3, 100_000, unit="samples", default=250, doc="gyro or accelerometer alone equal in a row: it is stuck"
     )
+    axis_constant_after: int = bounded(
+        3, 100_000, unit="samples", default=1000, doc="one axis exactly equal in a row: it is dead or stuck"
+    )
+    flipping_after: int = bounded(
+        3, 100_000, unit="samples", default=250, doc="whole readings of no more than two values in a row: stuck"
+    )
     noiseless_world: bool = False
     """Named exception for noiseless simulators, where a resting IMU repeats itself. Refuse it on a robot."""
 
@@ -99,8 +105,7 @@ class ImuIngest:
         self.received = 0
         self._units = UnitCheck(self.config.units)
         self._window = ImuWindow(self.config.window)
-        self._gyro_repeats = _Repeats()
-        self._accel_repeats = _Repeats()
+        self._forget_repeats()
         self._sequence = 0
 
     @property
@@ -153,12 +158,22 @@ class ImuIngest:
             return self._units.verdict()
         gyro = self._gyro_repeats.count(reading.angular_velocity)
         accel = self._accel_repeats.count(reading.linear_acceleration)
+        axes = [
+            repeats.count((value,))
+            for repeats, value in zip(
+                self._axis_repeats, (*reading.angular_velocity, *reading.linear_acceleration), strict=True
+            )
+        ]
+        flips = self._flips.count((*reading.angular_velocity, *reading.linear_acceleration))
         verdict = self._units.check(reading.stamp_ns, reading.angular_velocity, reading.linear_acceleration)
         # Wrong units are the graver fault and stay; a stuck sensor may come back.
-        return self._units.refused or self._stuck(gyro, accel) or verdict
+        return self._units.refused or self._stuck(gyro, accel, axes, flips) or verdict
 
-    def _stuck(self, gyro: int, accel: int) -> Rejection | None:
-        """A coarse gyro of a standing robot may repeat itself for a while; both sensors together never do."""
+    def _stuck(self, gyro: int, accel: int, axes: Sequence[int], flips: int) -> Rejection | None:
+        """A coarse gyro of a standing robot may repeat itself for a while; both sensors together never do.
+
+        Recorded sensors repeat one axis up to 4 times, and stay within two values of it up to 6 times.
+        """
         if self.config.noiseless_world:
             return None
         both, longest = min(gyro, accel), max(gyro, accel)
@@ -166,14 +181,25 @@ class ImuIngest:
             what, n = "the whole reading", both
         elif longest >= self.config.sensor_constant_after:
             what, n = "angular_velocity" if gyro >= accel else "linear_acceleration", longest
+        elif max(axes) >= self.config.axis_constant_after:
+            n = max(axes)
+            what = _AXES[axes.index(n)]
+        elif flips >= self.config.flipping_after:
+            detail = f"the reading had no more than two values in {flips} samples, expected noise; it is stuck"
+            return Rejection(Reason.CONSTANT, detail)
         else:
             return None
         return Rejection(Reason.CONSTANT, f"{what} is the same for {n} samples, expected noise; it is stuck")
 
     def _forget(self) -> None:
         self._window.clear()
+        self._forget_repeats()
+
+    def _forget_repeats(self) -> None:
         self._gyro_repeats = _Repeats()
         self._accel_repeats = _Repeats()
+        self._axis_repeats = tuple(_Repeats() for _ in _AXES)
+        self._flips = _Flips()
 
 
 class _Repeats:
@@ -190,6 +216,27 @@ class _Repeats:
         return self._n
 
 
+class _Flips:
+    """Counts how many values in a row were one of the same two."""
+
+    def __init__(self) -> None:
+        self._last: tuple[float, ...] | None = None
+        self._other: tuple[float, ...] | None = None
+        self._same = 0
+        self._n = 0
+
+    def count(self, value: tuple[float, ...]) -> int:
+        if value == self._last:
+            self._same += 1
+            self._n += 1
+            return self._n
+        # a third value: it and the run of the one just before are what is left
+        self._n = self._n + 1 if value == self._other else self._same + 1
+        self._last, self._other, self._same = value, self._last, 1
+        return self._n
+
+
+_AXES = tuple(f"{what}.{axis}" for what in ("angular_velocity", "linear_acceleration") for axis in "xyz")
 _FIELDS = (
     "angular_velocity",
     "linear_acceleration",

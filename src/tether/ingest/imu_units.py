@@ -3,7 +3,9 @@
 Acceleration. At rest an accelerometer reads gravity, so the norm names the unit: 9.81 is m/s², 1 is g,
 near 1000 is milli-g, nothing at all means that gravity was taken out (REP 145 wants it in). Scale errors
 of cheap MEMS parts reach 11 % (measured on a recorded MPU-6050), hence bands of ±20 %. One reading near 9.81
-opens the stream; the median of the start-up window has the last word. Assumed: for half of the start-up
+opens the stream; the median of the start-up window has the last word. Afterwards a norm below half of gravity or
+above twice gravity, 100 readings in a row, is no motion of a robot (half a second of it at 200 Hz is a fall of a
+metre) but a driver that changed its unit. Assumed: for half of the start-up
 window the robot is not in free fall and not accelerated by more than 2 m/s² along gravity.
 
 Angular rate. Zero at rest in every unit, so the norm says nothing. Three things do:
@@ -55,6 +57,13 @@ class UnitConfig:
     )
     accel_range_m_s2: float = bounded(
         20.0, 5000.0, unit="m/s^2", default=320.0, doc="no reading reaches this: 32 g, above common parts"
+    )
+    gravity_lost_after: int = bounded(
+        10,
+        100_000,
+        unit="samples",
+        default=100,
+        doc="this many in a row beyond half and twice gravity: not motion, but another unit",
     )
     still_noise_max: float = bounded(
         0.0001, 0.1, unit="of gravity", default=0.02, doc="accelerometer noise below which the robot stands"
@@ -108,6 +117,7 @@ class UnitCheck:
         self._startup: list[tuple[float, ...]] | None = []
         self._seen_gravity = False
         self._strikes = 0
+        self._without_gravity = 0
         self._tilt: _TiltWatch | None = _TiltWatch()
         self.refused: Rejection | None = None
 
@@ -118,7 +128,7 @@ class UnitCheck:
         glitch = self._range(gyro, accel)
         if glitch is not None:
             return self.refused or glitch
-        self.refused = self._collect(gyro, accel) or self._follow(stamp_ns, gyro, accel)
+        self.refused = self._collect(gyro, accel) or self._gravity(accel) or self._follow(stamp_ns, gyro, accel)
         self._seen_gravity = self._seen_gravity or _near(_norm(accel), STANDARD_GRAVITY_M_S2)
         return self.verdict()
 
@@ -162,6 +172,16 @@ class UnitCheck:
             return Rejection(acceleration.reason, f"{acceleration.detail}; besides, gyro {rate.detail}")
         return acceleration or rate
 
+    def _gravity(self, accel: Sequence[float]) -> Rejection | None:
+        """Whether gravity, once there, is gone for longer than a motion could hide it."""
+        norm = _norm(accel)
+        if self._startup is not None or 0.5 <= norm / STANDARD_GRAVITY_M_S2 <= 2.0:
+            self._without_gravity = 0
+            return None
+        self._without_gravity += 1
+        n = self._config.gravity_lost_after
+        return _by_norm(norm, f"|a| after {n} readings without gravity") if self._without_gravity >= n else None
+
     def _follow(self, stamp_ns: int, gyro: Sequence[float], accel: Sequence[float]) -> Rejection | None:
         if self._tilt is None:
             return None
@@ -176,9 +196,12 @@ class UnitCheck:
 def judge_acceleration(accel: F64) -> Rejection | None:
     """Verdict on start-up accelerations (n, 3) by the median of their norm."""
     norm = float(np.median(np.linalg.norm(accel, axis=1)))
-    found = f"median |a| at start-up is {norm:.4g}"
-    if _near(norm, STANDARD_GRAVITY_M_S2):
-        return None
+    return None if _near(norm, STANDARD_GRAVITY_M_S2) else _by_norm(norm, "median |a| at start-up")
+
+
+def _by_norm(norm: float, what: str) -> Rejection:
+    """The unit that a norm which is not gravity in m/s² speaks for."""
+    found = f"{what} is {norm:.4g}"
     if _near(norm, 1.0):
         return _wrong_acceleration(f"{found}, which is gravity in g")
     if _near(norm, 1000.0):

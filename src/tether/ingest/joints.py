@@ -15,6 +15,9 @@ from tether.errors import Fault, InvalidInputError
 from tether.ingest.admission import AdmissionConfig, ClockJump, StampAdmission
 from tether.ingest.rejection import Reason, Rejection
 
+_LARGEST = 1e6
+"""rad, m, rad/s, m/s, N or N·m: nothing a joint has comes near it; beyond, differences lose their digits."""
+
 
 class MissingVelocity(str, Enum):
     """What to do with a message whose velocity array is empty, as sensor_msgs/JointState allows."""
@@ -113,7 +116,7 @@ class JointIngest:
         return JointResult(ref, made, None, admission.jump, admission.gap_ns, admission.reordered)
 
     def _content(self, reading: JointReading) -> Rejection | None:
-        return self._names(reading) or _lengths(reading) or _not_finite(reading)
+        return self._names(reading) or _lengths(reading) or _not_finite(reading) or _absurd(reading)
 
     def _names(self, reading: JointReading) -> Rejection | None:
         repeated = sorted(name for name, n in Counter(reading.names).items() if n > 1)
@@ -153,6 +156,10 @@ class JointIngest:
             )
         step_s = (stamp_ns - self._last.ref.stamp_ns) * 1e-9
         velocity: F64 = (position - self._last.position) / step_s
+        if not float(np.abs(velocity).max()) <= _LARGEST:
+            fastest = self.config.names[int(np.abs(velocity).argmax())]
+            detail = f"the positions of {fastest} make a velocity beyond {_LARGEST:g}, expected less"
+            return Rejection(Reason.OUT_OF_RANGE, detail)
         return velocity
 
 
@@ -174,3 +181,13 @@ def _not_finite(reading: JointReading) -> Rejection | None:
         if not math.isfinite(value)
     ]
     return Rejection(Reason.NOT_FINITE, ", ".join(bad) + ", expected finite numbers") if bad else None
+
+
+def _absurd(reading: JointReading) -> Rejection | None:
+    bad = [
+        f"{field_name}[{name}] = {value:g}"
+        for field_name in ("position", "velocity", "effort")
+        for name, value in zip(reading.names, getattr(reading, field_name), strict=False)
+        if abs(value) > _LARGEST
+    ]
+    return Rejection(Reason.OUT_OF_RANGE, f"{', '.join(bad)}, expected within ±{_LARGEST:g}") if bad else None

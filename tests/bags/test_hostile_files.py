@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import struct
@@ -51,6 +52,13 @@ def test_a_packed_file_that_would_fill_the_disk_is_refused_and_leaves_nothing_be
     with pytest.raises(TetherError, match="unpack to more than"):
         open_bag(tmp_path / "x.db3.zstd")
     assert [entry.name for entry in tmp_path.iterdir()] == ["x.db3.zstd"]
+
+
+def test_a_bag_in_a_gzip_file_is_refused_with_the_way_out(tmp_path: Path, rows: list[Row]) -> None:
+    whole = write_mcap(tmp_path / "x.mcap", rows).read_bytes()
+    (tmp_path / "x.mcap.gz").write_bytes(gzip.compress(whole))
+    with pytest.raises(TetherError, match="unpack it first"):
+        open_bag(tmp_path / "x.mcap.gz")
 
 
 def test_a_pipe_is_refused_by_name_and_left_out_by_name_in_a_folder(tmp_path: Path, rows: list[Row]) -> None:

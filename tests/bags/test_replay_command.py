@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from bag_making import Row, write_mcap
 
-from tether.bags import cli
+from tether.bags import cli, open_bag
+from tether.bags.player import Rate
 from tether.errors import InvalidInputError
 
 DATA = Path(__file__).parent.parent / "data" / "bags"
@@ -79,3 +80,10 @@ def test_the_node_is_told_everything_that_was_typed(tmp_path: Path) -> None:
     told = cli._parameters(arguments, cli._options(arguments))
     assert told["unpaced"] is True and told["start_s"] == 2.0 and told["loop"] is True and told["autostart"] is True
     assert told["remap"] == ["/a:=/b"] and told["topics"] == ["/a", "/c"] and told["all_topics"] is False
+
+
+def test_how_long_playing_takes_at_the_rate_asked_for_is_said(tmp_path: Path, rows: list[Row]) -> None:
+    last = rows[-1]
+    apart = [*rows[:-1], (last[0], last[1], rows[0][2] + 86_400 * 10**9, last[3])]
+    with open_bag(write_mcap(tmp_path / "x.mcap", apart)) as bag:
+        assert "spans 86400.0 s, gaps included; at rate 2 that takes 43200.0 s" in cli._span(bag, Rate(2.0))

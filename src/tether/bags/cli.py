@@ -177,6 +177,7 @@ def _play(arguments: argparse.Namespace, options: PlayOptions) -> int:
     with open_bag(arguments.bag) as bag:
         Player(bag, NullSink(), options)
         options = replace(options, topics=_playable(bag, options))
+        sys.stderr.write(f"tether replay: {_span(bag, options.pace)}\n")
     command = [str(ament.find_executable(*_NODE, os.environ)), "--ros-args"]
     for name, value in _parameters(arguments, options).items():
         command += ["-p", f"{name}:={json.dumps(value)}"]
@@ -185,6 +186,20 @@ def _play(arguments: argparse.Namespace, options: PlayOptions) -> int:
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
         sys.stderr.write(f"tether replay: the player, {command[0]}, {how} on {arguments.bag}; its own lines say why\n")
     return status
+
+
+def _span(bag: Bag, pace: Pace) -> str:
+    """How long the bag is and, at this pace, how long it takes to play from its start to its end, gaps included."""
+    if bag.start_ns is None or bag.end_ns is None:
+        return f"{bag.path} has no messages"
+    span_s = (bag.end_ns - bag.start_ns) / 1e9
+    match pace:
+        case Rate(factor):
+            return (
+                f"{bag.path} spans {span_s:.1f} s, gaps included; at rate {factor:g} that takes {span_s / factor:.1f} s"
+            )
+        case Unpaced():
+            return f"{bag.path} spans {span_s:.1f} s, played as fast as subscribers take it"
 
 
 def _run_to_its_end(command: Sequence[str]) -> int:

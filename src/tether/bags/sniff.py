@@ -62,8 +62,18 @@ def head_of(path: Path) -> bytes:
         ) from error
 
 
+_PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2", b"PK\x03\x04": "zip"}
+
+
 def not_a_bag(path: Path) -> InvalidInputError:
     """The error for a file that is no bag, naming what it looks like instead."""
+    head = head_of(path)
+    for magic, packer in _PACKED.items():
+        if head.startswith(magic):
+            fault = Fault(
+                str(path), f"a file packed with {packer}", "an MCAP file, a rosbag2 SQLite file or a ROS 1 bag"
+            )
+            return InvalidInputError("bag", [fault], "unpack it first")
     expected = "an MCAP file, a rosbag2 SQLite file or a ROS 1 bag"
     return InvalidInputError(
         "bag",

@@ -138,3 +138,12 @@ def test_rules_across_fields_are_held_wherever_their_own_fields_are_fine() -> No
     assert count({"low": 2, "high": 1}) == 1
     assert count({"low": 2, "high": 1, "gain": 5, "other": 1}) == 3
     assert count({"low": 2, "high": "x", "gain": 5}) == 2
+
+
+def test_aliases_of_aliases_are_not_written_out(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
+    path = tmp_path / "aliases.yaml"
+    path.write_text("\n".join([*lines, "inner: *a11"]), encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="inner: found"):
+        load(path, Outer)

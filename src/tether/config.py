@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import reprlib
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping
@@ -30,6 +31,11 @@ _NAMES: dict[Any, str] = {
     bool: "true or false",
     Path: "a path",
 }
+
+_REPR = reprlib.Repr()
+"""Aliases of aliases are small in memory and without end when written out; only the first levels are."""
+_REPR.maxlevel, _REPR.maxlist, _REPR.maxtuple, _REPR.maxdict = 3, 8, 8, 8
+_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 60
 
 
 def bounded(
@@ -241,5 +247,5 @@ def _type_name(schema: Any) -> str:
 
 
 def _show(value: Any) -> str:
-    text = repr(value)
+    text = _REPR.repr(value)
     return text if len(text) <= 60 else text[:57] + "..."

@@ -110,3 +110,13 @@ def test_a_damaged_table_of_topics_does_not_cost_the_topics_that_can_be_read(tmp
     file.write_bytes(broken)
     report = read(bag)
     assert report.delivered > 0 and not report.intact
+
+
+def test_what_is_missing_is_counted_also_when_only_some_topics_are_played(tmp_path: Path, rows: list[Row]) -> None:
+    path = write_mcap(tmp_path / "x.mcap", rows, use_chunking=False)
+    broken = bytearray(path.read_bytes())
+    broken[message_at(broken, 40)] = ATTACHMENT
+    path.write_bytes(broken)
+    with open_bag(path) as bag:
+        assert len(list(bag.messages([rows[40][0]]))) < sum(row[0] == rows[40][0] for row in rows)
+        assert bag.report().lost == "1 messages lost"

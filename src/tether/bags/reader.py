@@ -46,7 +46,7 @@ _STAMP_BE = struct.Struct(">iI")
 
 @dataclass
 class _Tally:
-    """Counts of one pass over the bag. `whole`: it went over every topic from start to end."""
+    """Counts of one pass over the bag. `through`: topics read from start to end; `whole`: all of them."""
 
     delivered: dict[int, int]
     corrupt: dict[int, tuple[int, str]]
@@ -54,6 +54,7 @@ class _Tally:
     whole: bool = False
     disordered: int = 0
     beyond_clock: int = 0
+    through: frozenset[int] = frozenset()
 
     def met(self, topic: int) -> int:
         """Messages met on one topic."""
@@ -149,6 +150,8 @@ class Bag:
         wanted = self._wanted(topics)
         tally = _Tally({}, {}, {})
         yield from self._deliver(tally, wanted, start_ns, check)
+        if start_ns is None and check:
+            tally.through = frozenset(index for index, is_wanted in enumerate(wanted) if is_wanted)
         tally.whole = topics is None and start_ns is None and check
         if tally.whole or tally.seen > self._tally.seen:
             self._tally = tally
@@ -324,9 +327,8 @@ class Bag:
 
     def _unaccounted(self, tally: _Tally, recorded: dict[int, int]) -> Iterator[Loss]:
         """The safety net: messages that the bag's own counts promise, that were not met, and that no loss counts."""
-        if not tally.whole:
-            return
-        short = {i: count - tally.met(i) for i, count in recorded.items() if count > tally.met(i)}
+        met = {i: tally.met(i) for i in tally.through}
+        short = {i: count - met[i] for i, count in recorded.items() if i in met and count > met[i]}
         missing = sum(short.values()) - sum(loss.messages or 0 for loss in self._log.losses)
         if missing > 0:
             named = ", ".join(f"{self._topics[i].name} ({count})" for i, count in sorted(short.items()))

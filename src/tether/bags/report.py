@@ -140,6 +140,19 @@ class Report:
         """Nothing was lost, as far as the bag has been read."""
         return not self.losses
 
+    @property
+    def lost(self) -> str:
+        """How much was lost, in words."""
+        if not self.losses:
+            return "nothing lost"
+        if not self.lost_uncounted:
+            return f"{self.lost_messages} messages lost"
+        return (
+            f"at least {self.lost_messages} messages lost"
+            if self.lost_messages
+            else "an unknown number of messages lost"
+        )
+
     def to_json(self) -> dict[str, Any]:
         """Plain data for JSON."""
         return {
@@ -175,18 +188,9 @@ class Report:
             count = "an unknown number of messages" if loss.messages is None else f"{loss.messages} messages"
             size = "" if loss.size_bytes is None else f", {loss.size_bytes:,} bytes"
             lines.append(f"  lost  {loss.kind.value}: {loss.where}: {loss.what} ({count}{size})")
-        if self.losses:
-            lines.append(f"  {_lost(self.lost_messages, self.lost_uncounted)}")
-        else:
-            lines.append("  nothing lost")
+        lines.append(f"  {self.lost}")
         lines += [f"  note  {note}" for note in self.notes]
         return "\n".join(visible(line) for line in lines)
-
-
-def _lost(counted: int, uncounted: int) -> str:
-    if not uncounted:
-        return f"{counted} messages lost"
-    return f"at least {counted} messages lost" if counted else "lost: an unknown number of messages"
 
 
 def _span(start_ns: int | None, end_ns: int | None) -> str:

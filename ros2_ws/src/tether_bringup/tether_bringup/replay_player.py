@@ -166,7 +166,7 @@ class ReplayPlayerNode(StageNode):
         report = result.report
         data = {name: value for name, value in vars(result).items() if name != "report"}
         data |= {"lost_in_bag": report.lost_messages, "lost_in_transcoding": lost}
-        text = f"played {result.messages} messages, {report.lost_messages} were lost in the bag"
+        text = f"played {result.messages} messages, in the bag: {report.lost}"
         if result.left_out:
             text += f"; {result.left_out} were left out: /clock cannot carry their log times"
         self.event(sensors.Severity.INFO, "replay_finished", text, data)

@@ -16,7 +16,7 @@ from tether.contracts import Mode, Primitive
 from tether.errors import InvalidInputError
 from tether.resources import resource_path
 from tether.robot.model import RobotModel
-from tether.safety import diagram, machine
+from tether.safety import diagram, supervisor, machine
 from tether.safety.bench import gate_cost
 from tether.safety.gate_model import GateModel
 from tether.safety.machine import TRANSITIONS, Event
@@ -119,6 +119,7 @@ def test_disabled_checks_are_refused_on_a_physical_robot(robot: RobotModel, safe
 
 
 def test_what_is_not_watched_is_loud_in_the_log(make_rig: Any, caplog: Any) -> None:
+    supervisor._say_once.cache_clear()  # it is said once in a process
     caplog.set_level(logging.WARNING)
     make_rig(Hardware.CAMERA, disabled_checks=(Check.WORKSPACE,))
     assert "camera" in caplog.text

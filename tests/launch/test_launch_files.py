@@ -85,7 +85,10 @@ def test_arguments_reach_every_node_that_needs_them(prefix):
         "OMP_NUM_THREADS": "2",
         "OPENBLAS_NUM_THREADS": "2",
     }
-    assert all(dict(process.env) == environment for process in plan.processes)
+    for process in plan.processes:
+        given = dict(process.env)
+        assert Path(given.pop("FASTRTPS_DEFAULT_PROFILES_FILE")).resolve().name == "fastdds.xml"
+        assert given == environment
 
 
 def declared(package: str, node: str) -> set[str]:

@@ -16,7 +16,7 @@ from tether.contracts import Mode, Primitive
 from tether.errors import InvalidInputError
 from tether.resources import resource_path
 from tether.robot.model import RobotModel
-from tether.safety import diagram, supervisor, machine
+from tether.safety import diagram, machine, supervisor
 from tether.safety.bench import gate_cost
 from tether.safety.gate_model import GateModel
 from tether.safety.machine import TRANSITIONS, Event

@@ -28,7 +28,7 @@ def test_terminal_shows_each_step_on_one_line_and_ends_it() -> None:
     assert text.endswith("\n")
 
 
-def test_log_gets_a_line_every_half_minute_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_log_gets_a_line_every_half_minute_at_most_and_one_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = [0.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now_s[0])
     out = io.StringIO()
@@ -37,5 +37,6 @@ def test_log_gets_a_line_every_half_minute_at_most(monkeypatch: pytest.MonkeyPat
         now_s[0] += 1.0
         steps.step()
     lines = out.getvalue().splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 4
+    assert lines[-1].startswith("100/100 episodes")
     assert lines[0].startswith("31/100 episodes, 1.00/s, 69 s left")

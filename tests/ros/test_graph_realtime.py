@@ -83,9 +83,12 @@ def freeze_policy(runner: Runner, listener: Listener) -> None:
     wait_for("a second of verdicts", lambda: last(listener, topics.VERDICT).steady_ns > still_ns + SECOND_NS)
     verdicts = [h.msg.steady_ns for h in listener.heard(topics.VERDICT) if h.msg.steady_ns > frozen_ns]
     assert max(np.diff(verdicts)) < 0.5 * SECOND_NS, "the gate ticks on"
-    commands = [h.msg.position for h in listener.heard(topics.JOINT_COMMAND) if h.at_ns > still_ns]
-    assert len(commands) >= 20
-    assert np.ptp(np.array(commands), axis=0).max() == 0.0, "set-points are still"
+
+    def are_still() -> bool:
+        commands = [h.msg.position for h in listener.heard(topics.JOINT_COMMAND) if h.at_ns > frozen_ns][-20:]
+        return len(commands) == 20 and bool(np.ptp(np.array(commands), axis=0).max() == 0.0)
+
+    wait_for("set-points that are still", are_still)
     twists = [h.msg.twist for h in listener.heard(topics.CMD_VEL) if h.at_ns > still_ns]
     assert all((t.linear.x, t.linear.y, t.angular.z) == (0.0, 0.0, 0.0) for t in twists)
 

@@ -29,6 +29,25 @@ _TRANSITIONS = {
     # the id of shutting down depends on the state it starts from, the label does not
     Transition.SHUTDOWN: TransitionMessage(label="shutdown"),
 }
+_FLAPPING_S = 2.0
+"""For so long a node that is coming up may seem to be gone: on a busy machine discovery is not done at once."""
+
+
+class _Absence:
+    """Tells a node that has gone from one whose services discovery loses for a moment while it still finds them."""
+
+    def __init__(self, longest_s: float) -> None:
+        self._longest_s = longest_s
+        self._since_s: float | None = None
+
+    def lasts(self, absent: bool) -> bool:
+        """Return whether it has been absent, without a break, for longer than it may."""
+        if not absent:
+            self._since_s = None
+            return False
+        now_s = time.monotonic()
+        self._since_s = now_s if self._since_s is None else self._since_s
+        return now_s - self._since_s >= self._longest_s
 
 
 class ServiceRemote:
@@ -61,7 +80,8 @@ class ServiceRemote:
         request = ChangeState.Request(transition=_TRANSITIONS[transition])
         client = self._change[node]
         future = client.call_async(request)
-        answer = self._await(lambda: future.done() or not self.is_offered(node), timeout_s, interruptible)
+        missed = _Absence(_FLAPPING_S if interruptible else 0.0)
+        answer = self._await(lambda: future.done() or missed.lasts(not self.is_offered(node)), timeout_s, interruptible)
         if future.done():
             response = future.result()
             return Answer.DONE if response is not None and response.success else Answer.REFUSED

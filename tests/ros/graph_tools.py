@@ -87,6 +87,10 @@ class Listener:
             raw=True,
         )
 
+    def named(self, topic: Topic) -> set[str]:
+        """Nodes seen publishing a watched topic, without those whose name discovery had not learned yet."""
+        return self.publishers[topic.name] - {"_NODE_NAME_UNKNOWN_"}
+
     def _look(self) -> None:
         for topic in self._watched:
             infos = self._node.get_publishers_info_by_topic(topic.name)

@@ -89,6 +89,11 @@ def freeze_policy(runner: Runner, listener: Listener) -> None:
         return len(commands) == 20 and bool(np.ptp(np.array(commands), axis=0).max() == 0.0)
 
     wait_for("set-points that are still", are_still)
+    since_ns = last(listener, topics.VERDICT).steady_ns
+    wait_for("another second", lambda: last(listener, topics.VERDICT).steady_ns > since_ns + SECOND_NS)
+    commands = [h.msg.position for h in listener.heard(topics.JOINT_COMMAND) if h.at_ns > since_ns]
+    assert len(commands) >= 20
+    assert np.ptp(np.array(commands), axis=0).max() == 0.0, "set-points stay still"
     twists = [h.msg.twist for h in listener.heard(topics.CMD_VEL) if h.at_ns > still_ns]
     assert all((t.linear.x, t.linear.y, t.angular.z) == (0.0, 0.0, 0.0) for t in twists)
 

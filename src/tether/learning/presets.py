@@ -1,0 +1,51 @@
+"""First settings for the public environments; nothing was published with them yet (docs/learning.md)."""
+
+from __future__ import annotations
+
+from tether.learning.config import ChoiceGradient, Normalise, SacConfig, TrainConfig
+
+_SMALL = SacConfig(
+    hidden=(128, 128),
+    critic_hidden=(128,),
+    branch_width=64,
+    actor_period=2,
+    choice_entropy=(0.3, 0.02),
+    param_entropy=(-0.5, -2.5),
+)
+
+PRESETS: dict[str, TrainConfig] = {
+    "platform": TrainConfig(
+        sac=_SMALL,
+        steps=100_000,
+        warmup_steps=1000,
+        batch=128,
+        replay=100_000,
+        anneal_steps=50_000,
+        evaluate_every=5000,
+        evaluate_episodes=100,
+        checkpoint_every=10_000,
+    ),
+    "goal": TrainConfig(
+        sac=SacConfig(
+            hidden=(256, 256),
+            critic_hidden=(256,),
+            branch_width=96,
+            actor_period=2,
+            discount=0.98,
+            normalise=Normalise.BOUNDS,
+            reward_scale=0.02,
+            choice_entropy=(0.5, 0.05),
+            param_entropy=(-0.3, -2.0),
+            choice_gradient=ChoiceGradient.EXACT,
+        ),
+        steps=200_000,
+        warmup_steps=2000,
+        batch=128,
+        replay=200_000,
+        anneal_steps=120_000,
+        evaluate_every=10_000,
+        evaluate_episodes=200,
+        checkpoint_every=10_000,
+    ),
+}
+"""For the public environments known by name. Any other environment starts from TrainConfig()."""

@@ -1,0 +1,1 @@
+"""Learned eyes: pictures rendered for training, a network, its training, its measures, and how a robot runs it."""

@@ -1,0 +1,1 @@
+"""Runtimes: libraries that run a model file, behind one small interface. See docs/runtimes.md."""

@@ -19,6 +19,7 @@ setup(
     entry_points={
         "console_scripts": [
             "opd_bridge = tether_opd.opd_bridge:main",
+            "reward_server = tether_opd.reward_server:main",
         ]
     },
 )

@@ -16,6 +16,8 @@ from tether.codec import convert, sensors
 from tether.contracts import FusedState, Stream, TruthSample
 from tether.errors import TetherError
 from tether.lockstep import Needs, TickInputs
+from tether.student.naming import is_student
+from tether_policy.versions import Versions
 
 STATE = "fused_state"
 
@@ -24,14 +26,20 @@ class PolicyNode(StageNode):
     """See `tether.policy`."""
 
     needs = Needs(at_decision=frozenset({STATE}))
+    niceness = -6
 
     def __init__(self) -> None:
         super().__init__("policy")
         self._name = self.param("policy", "classic", "name of the policy")
+        self._versions = self.param("versions", "", "online training: folder of new versions; empty: none are taken")
 
     def build(self) -> None:
         """Make the stage, its inlets and outlets; the truth channel exists for oracles only."""
         self._stage = make_policy_stage(self._name)
+        self._models: Versions | None = None
+        if is_student(self._name) or self._versions:
+            self._models = Versions(self, self._name, self._stage.policy, self._versions)
+            self._undo.append(self._models.close)
         self._episode = 0
         self._truth: TruthSample | None = None
         self._output = self.outlet(topics.POLICY_OUTPUT)
@@ -71,6 +79,8 @@ class PolicyNode(StageNode):
 
     def _publish(self, state: FusedState) -> None:
         start_ns = time.monotonic_ns()
+        if self._models is not None:
+            self._models.before_decision()
         try:
             output = self._stage.step(state, self._truth)
         except (TetherError, ValueError) as error:
@@ -80,6 +90,8 @@ class PolicyNode(StageNode):
             else:
                 self.event(sensors.Severity.ERROR, "decision_refused", text, {"decision_id": state.decision_id})
             return
+        if self._models is not None:
+            self._models.decided(state)
         if self.mode is Mode.REALTIME:
             output = dataclasses.replace(output, latency_ns={"policy": time.monotonic_ns() - start_ns})
         self._output.send(convert.policy_output_message(output, self._episode))

@@ -400,8 +400,9 @@ def test_slow_mode_moves_arm_and_base_at_its_share(rig: Any) -> None:
     rig.run(60, [1.5, *rig.q[1:]], (0.3, 0.0, 0.0))
     before = rig.gate._arm.states[0][0]
     output = rig.run(1, [1.5, *rig.q[1:]], (0.3, 0.0, 0.0))
-    assert output.command.position[0] - before == pytest.approx(0.3 * 4.71 * 0.01)
-    assert output.command.base_twist[0] == pytest.approx(0.3 * 0.3)
+    share = 0.5  # modes.slow.speed_share of config/safety.yaml
+    assert output.command.position[0] - before == pytest.approx(share * 4.71 * 0.01)
+    assert output.command.base_twist[0] == pytest.approx(share * 0.3)
 
 
 def test_lost_command_does_not_lead_out_of_a_restricted_mode(rig: Any) -> None:

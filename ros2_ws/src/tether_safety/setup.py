@@ -14,11 +14,12 @@ setup(
     zip_safe=True,
     maintainer="Tether maintainers",
     maintainer_email="maintainers@tether.invalid",
-    description="Node of the safety supervisor, the gate before every motor",
+    description="Safety supervisor, the gate before every motor, and the black box",
     license="Apache-2.0",
     entry_points={
         "console_scripts": [
             "safety_supervisor = tether_safety.safety_supervisor:main",
+            "black_box = tether_safety.black_box:main",
         ]
     },
 )

@@ -6,6 +6,7 @@ only at the sequence of commands. It knows the limits from robot model and setti
 
 from __future__ import annotations
 
+from collections.abc import Set
 from enum import Enum
 
 import numpy as np
@@ -30,7 +31,11 @@ class Step(Enum):
 
 def step_of(output: GateOutput) -> Step:
     """How an output follows the one before it, from the names of its verdicts."""
-    names = {verdict.check for verdict in output.verdicts}
+    return step_of_checks({verdict.check for verdict in output.verdicts})
+
+
+def step_of_checks(names: Set[str]) -> Step:
+    """The same from the names alone, as a recorded verdict carries them."""
     if names & {Check.ANCHOR.value, Check.WATCHDOG.value}:
         return Step.ANCHORED
     if Check.EARLY_TICK.value in names:

@@ -10,9 +10,12 @@ from collections.abc import Callable
 import numpy as np
 
 from tether.bench.figures import Benchmark, Metric
-from tether.contracts import F64, TICK_NS, Command, ImuSample, JointSample, SampleRef, Source, Stream
+from tether.contracts import F64, TICK_NS, Command, ImuSample, JointSample, Mode, SampleRef, Source, Stream, Verdict
 from tether.errors import Fault, InvalidInputError
 from tether.safety.gate_model import GateModel
+from tether.safety.guards import FALLBACKS, Guards
+from tether.safety.heartbeat import Beat
+from tether.safety.settings import Check
 from tether.safety.supervisor import Supervisor
 
 
@@ -21,7 +24,7 @@ def gate_cost(model: GateModel, ticks: int = 20_000, seed: int = 0) -> dict[str,
 
     Three loads: `tracking` (smooth set-points, all pass), `jumping` (set-points that every limit restricts)
     and `stopped` (no inputs at all). Wall time, and CPU time of the thread where the name ends in _cpu.
-    Inputs are made before the clock starts.
+    Inputs are made before the clock starts. `guards`: what is asked beside the supervisor, at each tick.
     """
     if ticks < 100:
         raise InvalidInputError("gate_cost", [Fault("ticks", str(ticks), "at least 100")])
@@ -34,7 +37,24 @@ def gate_cost(model: GateModel, ticks: int = 20_000, seed: int = 0) -> dict[str,
     wall, cpu, _ = _timed(model, None, ticks, seed)
     metrics["stopped_tick"] = _metric(wall)
     metrics["stopped_tick_cpu"] = _metric(cpu)
+    metrics["guards"] = _metric(_guards_cost(model, ticks))
     return metrics
+
+
+def _guards_cost(model: GateModel, ticks: int) -> list[int]:
+    """Nanoseconds of asking the guards at each tick: loops that beat as they should, a breaker, two attestations."""
+    vouched = Verdict(Check.STATE_INTEGRITY.value, 1.0)
+    guards = Guards(model.settings, {"held": 0.5, "kept": 0.5}, (lambda: vouched, lambda: vouched), FALLBACKS)
+    names = tuple(model.settings.heartbeats.loops)
+    took = []
+    for k in range(ticks):
+        now_ns = k * TICK_NS
+        if k % 5 == 0:
+            guards.hear(Beat("composed", 1, names, (k,) * len(names)), now_ns)
+        start = time.perf_counter_ns()
+        guards.judge(now_ns, Mode.ACTIVE)
+        took.append(time.perf_counter_ns() - start)
+    return took
 
 
 _Path = Callable[[int], tuple[F64, F64]]

@@ -16,6 +16,8 @@ from pathlib import Path
 from tether.config import bounded, load
 from tether.contracts import TICK_NS, Mode, Primitive, Source, Stream
 from tether.errors import Fault, InvalidInputError
+from tether.safety.breaker import BreakerLimits
+from tether.safety.heartbeat import HeartbeatRules
 
 TICK_S = TICK_NS * 1e-9
 
@@ -51,6 +53,13 @@ class Check(str, Enum):
     EARLY_TICK = "early_tick"
     ANCHOR = "anchor"
     WATCHDOG = "watchdog"
+    HEARTBEAT = "heartbeat"
+    REWARD = "reward"
+    FLOOD = "flood"
+    MODEL_SIGNATURE = "model_signature"
+    SKILL_SIGNATURE = "skill_signature"
+    STATE_INTEGRITY = "state_integrity"
+    ATTESTATION = "attestation"
     INTERNAL = "internal"
 
 
@@ -266,6 +275,18 @@ class ModeTable:
 
 
 @dataclass(frozen=True)
+class IntakeLimits:
+    """Messages of one topic that the gate looks at: so many a second, and at most `burst` at once after a pause.
+
+    size_max_kib: of one message; a larger one is none of this graph's, and decoding it would take the tick's time.
+    """
+
+    rate_hz: float = bounded(150, 5000, unit="Hz")
+    burst: int = bounded(50, 2000)
+    size_max_kib: float = bounded(16, 4096, unit="KiB")
+
+
+@dataclass(frozen=True)
 class SafetySettings:
     """config/safety.yaml."""
 
@@ -277,6 +298,9 @@ class SafetySettings:
     servos: ServoLimits
     gripper: GripperLimits
     modes: ModeTable
+    heartbeats: HeartbeatRules
+    breaker: BreakerLimits
+    intake: IntakeLimits
     not_fitted: tuple[Hardware, ...]
     disabled_checks: tuple[Check, ...]
 

@@ -12,6 +12,7 @@ import functools
 import hashlib
 import logging
 from collections import deque
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -23,10 +24,11 @@ from tether.safety.inbox import Inbox, unreadable
 from tether.safety.inputs import Proposal, is_time
 from tether.safety.machine import Change, Event
 from tether.safety.motion import ArmMotion, BaseMotion
-from tether.safety.settings import Check
+from tether.safety.settings import Check, SafetySettings
 
 _LOG = logging.getLogger(__name__)
 _CHANGES_KEPT = 256
+_REASON_MAX = 300
 _EARLY_NS = TICK_NS // 10
 """How much earlier than 10 ms after the one before a tick may come and still move the set-points."""
 _ANCHORING = frozenset({Check.ANCHOR.value, Check.WATCHDOG.value})
@@ -63,6 +65,11 @@ class Supervisor(Inbox):
         self._changes: deque[Change] = deque(maxlen=_CHANGES_KEPT)
 
     @property
+    def settings(self) -> SafetySettings:
+        """What the gate was built with."""
+        return self._settings
+
+    @property
     def mode(self) -> Mode:
         """The present mode."""
         return self._mode
@@ -85,7 +92,7 @@ class Supervisor(Inbox):
             faults.append(Fault("mode", self._mode.name, "INIT or SAFE"))
         if faults:
             raise InvalidInputError("arm", faults, "say why; a latched stop needs reset_stop first")
-        self._arming, self._arming_until_ns = reason.strip(), None
+        self._arming, self._arming_until_ns = _short(reason), None
 
     def reset_stop(self, reason: str) -> None:
         """Leave a latched stop for INIT. Arming is a second, separate step.
@@ -99,7 +106,7 @@ class Supervisor(Inbox):
             faults.append(Fault("set-points", "still braking", "standstill"))
         if faults:
             raise InvalidInputError("reset_stop", faults, "wait for standstill and say why the cause is gone")
-        self._change(Event.RESET, reason.strip())
+        self._change(Event.RESET, _short(reason))
         self._stop_reason = ""
         self._last_ns, self._credit_ns = None, 0
         self._arming = None
@@ -107,7 +114,7 @@ class Supervisor(Inbox):
 
     def emergency_stop(self, reason: str) -> None:
         """Stop now and latch. Works with any reason, even none: nobody is refused a stop."""
-        self._latch((reason.strip() if isinstance(reason, str) else "") or "emergency stop")
+        self._latch((_short(reason) if isinstance(reason, str) else "") or "emergency stop")
 
     def on_event(self, event: Event, reason: str) -> bool:
         """Take a request: DEGRADE, SLOW, RESTORE, SAFE, DISARM or STOP. True if the mode changed.
@@ -123,10 +130,13 @@ class Supervisor(Inbox):
 
     # The tick.
 
-    def tick(self, now_ns: int) -> GateOutput:
-        """The command for this tick and why. Never raises; a fault inside the gate is a latched stop."""
+    def tick(self, now_ns: int, others: Sequence[Verdict] = ()) -> GateOutput:
+        """The command for this tick and why. Never raises; a fault inside the gate is a latched stop.
+
+        others: what guards around the gate found, each below 1.
+        """
         try:
-            return self._tick(now_ns)
+            return self._tick(now_ns, others)
         except Exception as error:  # noqa: BLE001 - the gate answers whatever happens, and with a stop
             _LOG.critical("gate: fault inside the tick", exc_info=True)
             verdict = unreadable("tick", error, Check.INTERNAL)
@@ -134,7 +144,7 @@ class Supervisor(Inbox):
             self._stop_after_fault()
             return self._output([verdict], None, False)
 
-    def _tick(self, now_ns: int) -> GateOutput:
+    def _tick(self, now_ns: int, others: Sequence[Verdict]) -> GateOutput:
         advance, verdicts = self._clock(now_ns)
         now_ns = self._last_ns or 0
         verdicts += self._resume()
@@ -147,6 +157,7 @@ class Supervisor(Inbox):
         # ARMED becomes ACTIVE at this very tick if all is well, so ACTIVE's rules hold there.
         mode = Mode.ACTIVE if self._mode is Mode.ARMED else self._mode
         verdicts += sensors
+        verdicts += others
         verdicts += self._judge_command(now_ns, command_age_ns, mode)
         verdicts += self._judge_mode(verdicts)
         share = self._share(verdicts)
@@ -307,6 +318,11 @@ class Supervisor(Inbox):
         mode = (self._mode, self._arming, self._stop_reason)
         # repr of a float is exact: it reads back as the same bits.
         return hashlib.sha256(repr((motion, clock, mode, self._inbox_state())).encode()).hexdigest()
+
+
+def _short(reason: str) -> str:
+    """A reason as it is kept, in events and verdicts of every tick: nobody fills them with a book."""
+    return reason.strip()[:_REASON_MAX]
 
 
 def _reason_faults(reason: str) -> list[Fault]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 from tether_ros.node import Mode, StageNode
@@ -11,11 +12,16 @@ from tether_ros.process import run
 
 from tether import topics
 from tether.assembly import make_gate_stage
+from tether.bridge.arbiter import Arbitration
 from tether.codec import convert, sensors
 from tether.contracts import TICK_NS, Command, SampleRef, Stream
 from tether.lockstep import Needs, TickInputs, in_order
+from tether.rewards.build import reward_config
+from tether.rewards.config import ORDER
 from tether.safety.stage import GateInputs
-from tether_msgs.srv import Arm, ResetStop
+from tether.topics import Topic
+from tether_safety.guarding import Guarding
+from tether_safety.vouching import Vouching
 
 DECISION = "decision"
 IMU = "imu_batch"
@@ -30,15 +36,28 @@ class SafetySupervisorNode(StageNode):
         every_tick=frozenset({IMU, PROPOSED}),
         at_decision=frozenset({DECISION}),
     )
+    niceness = -10
 
     def __init__(self) -> None:
         super().__init__("safety_supervisor")
         self._policy = self.param("policy", "classic", "policy that acts; it says which sensors the run has")
+        self._arbitration = Arbitration(self.param("arbiter", "student_alone", "how the bridge decides"))
+        self._dumps = self.param("dumps", "runs/latest/gate", "folder for the state at a trip of the reward breaker")
         self._physical = self.param("physical", False, "motors are real: checks cannot be disabled, a person arms")
+        self._vouching = Vouching(self)
 
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
-        self._stage = make_gate_stage(self._policy, physical=self._physical)
+        table = {subgoal.value: reward_config().value.of(subgoal) for subgoal in ORDER}
+        rewards = table if self.mode is Mode.REALTIME else None
+        vouch = self._vouching.begin(self._policy, self._physical) if self.mode is Mode.REALTIME else []
+        self._undo.append(self._vouching.end)
+        self._stage = make_gate_stage(
+            self._policy, self._arbitration, physical=self._physical, rewards=rewards, attestations=vouch
+        )
+        if self._vouching.was_stopped:
+            self._stage.supervisor.emergency_stop("stopped before this process began, and not reset since")
+        self._guarding = Guarding(self, self._stage, Path(self._dumps), self._vouching)
         self._episode = self._tick = self._joint_count = 0
         self._used: list[SampleRef] = []
         self._joint_command = self.outlet(topics.JOINT_COMMAND)
@@ -53,9 +72,6 @@ class SafetySupervisorNode(StageNode):
         self.inlet(topics.EXECUTED, self._on_executed)
         self.inlet(topics.DECISION, self._on_decision)
         self.inlet(topics.PROPOSED, self._on_proposed)
-        gate = self._stage.supervisor
-        self.service(ResetStop, "~/reset_stop", lambda request: gate.reset_stop(request.reason))
-        self.service(Arm, "~/arm", lambda request: gate.arm(request.reason))
 
     def start_live(self) -> None:
         """Tick on a steady clock, whatever comes or does not."""
@@ -67,6 +83,11 @@ class SafetySupervisorNode(StageNode):
         self._tick = self._joint_count = 0
         self._used = []
         self._stage.reset()
+        self._guarding.begin(self._episode)
+
+    def admits(self, topic: Topic, size: int) -> bool:
+        """Real time: no more of a topic than there is time to look at. Lockstep runs as fast as it can."""
+        return self.mode is Mode.LOCKSTEP or self._stage.guards.intake.admit(topic.name, size, time.monotonic_ns())
 
     def on_tick(self, inputs: TickInputs) -> None:
         """Lockstep: world time drives the ticks."""
@@ -109,6 +130,8 @@ class SafetySupervisorNode(StageNode):
         for change in self._stage.supervisor.changes():
             text = f"{change.source.name} -> {change.target.name} ({change.event.value}): {change.reason}"
             self.event(sensors.Severity.INFO, "gate_mode", text)
+            self._vouching.changed(change)
+        self._guarding.report()
 
     def _is_current(self, episode: int) -> bool:
         """Whether something belongs to the episode that runs, not to the one before; a robot has no episodes."""

@@ -1,0 +1,97 @@
+"""What was signed and is not to be executed any more: a signed list that only grows newer.
+
+The list names contents by SHA-256 and keys by id. It carries a number that may not fall; once a list was seen here, its
+absence refuses everything, for deleting it must not bring back what it revokes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tether.signing.ecdsa import PrivateKey
+from tether.signing.files import read_regular, state_folder, write_whole
+from tether.signing.floors import Floors
+from tether.signing.statement import Kind, Reason, Signature, SignatureRefusedError, Statement
+from tether.signing.trust import Purpose, TrustedKey
+
+NAME = "revocations"
+LIST_MAX = 4 * 2**20
+
+
+@dataclass(frozen=True)
+class Revocations:
+    """sequence: number of the list, 0 for none. sha256: contents, key_ids: keys; each with the reason."""
+
+    sequence: int = 0
+    sha256: Mapping[str, str] = field(default_factory=dict)
+    key_ids: Mapping[str, str] = field(default_factory=dict)
+
+    def reason(self, sha256: str, key_id: str) -> str | None:
+        """Why this content, or what this key signed, is revoked; None where it is not."""
+        return self.sha256.get(sha256) or self.key_ids.get(key_id)
+
+
+def revocations_path() -> Path:
+    """Where the list of this machine lies. Whoever can write it can only put signed lists there."""
+    return state_folder() / "revocations.json"
+
+
+def write_revocations(path: Path, revocations: Revocations, key: PrivateKey) -> None:
+    """Sign and write. Raises OSError."""
+    body = json.dumps(
+        {"sequence": revocations.sequence, "sha256": dict(revocations.sha256), "keys": dict(revocations.key_ids)},
+        sort_keys=True,
+    )
+    sha256 = hashlib.sha256(body.encode()).hexdigest()
+    signature = Signature.make(Statement(Kind.REVOCATIONS, NAME, revocations.sequence, sha256), key)
+    whole = {"list": body, "signature": json.loads(signature.to_json())}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, (json.dumps(whole, indent=1) + "\n").encode())
+
+
+def read_revocations(path: Path, keys: Mapping[str, TrustedKey], floors: Floors, physical: bool) -> Revocations:
+    """The list that holds; an empty one where there never was one. SignatureRefusedError (REVOCATIONS) otherwise."""
+    floor = floors.of(NAME)
+    try:
+        data = read_regular(path, LIST_MAX)
+    except FileNotFoundError:
+        if floor == 0:
+            return Revocations()
+        raise _refused(path, "nothing", f"list {floor} or newer, which was in use here") from None
+    except OSError as error:
+        raise _refused(path, error.strerror or str(error), "a readable list") from None
+    try:
+        whole = json.loads(data)
+        body, signature = whole["list"].encode(), Signature.from_json(json.dumps(whole["signature"]).encode())
+        fields = json.loads(body)
+        found = Revocations(fields["sequence"], _texts(fields["sha256"]), _texts(fields["keys"]))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise _refused(path, repr(error)[:200], "a signed list") from None
+    statement = signature.statement
+    key = keys.get(signature.key_id)
+    if key is None or not signature.verifies(key.public):
+        raise _refused(path, f"a list signed by {signature.key_id}", "a signature of a key in this package")
+    if physical and key.purpose is Purpose.DEVELOPMENT:
+        raise _refused(path, "a development key's signature", "one of a robot's or a release key")
+    sealed = Statement(Kind.REVOCATIONS, NAME, statement.version, hashlib.sha256(body).hexdigest())
+    if statement != sealed or found.sequence != statement.version:
+        raise _refused(path, "a list that is not the one that was signed", f"SHA-256 {statement.sha256}")
+    if found.sequence < floor:
+        raise _refused(path, f"list {found.sequence}", f"list {floor} or newer, which was in use here")
+    floors.raise_to(NAME, found.sequence)
+    return found
+
+
+def _texts(mapping: object) -> dict[str, str]:
+    if not isinstance(mapping, dict) or not all(isinstance(v, str) and v for v in mapping.values()):
+        raise ValueError("expected names with reasons")
+    return dict(mapping)
+
+
+def _refused(path: Path, found: str, expected: str) -> SignatureRefusedError:
+    fix = "bring the newest list from whoever signs for this machine"
+    return SignatureRefusedError(Reason.REVOCATIONS, str(path), found, expected, fix)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from tether.doctor import devices, graphics, hardware, ros, software
+from tether.doctor import devices, graphics, hardware, raspberry, raspberry_camera, ros, security, software
 from tether.doctor.finding import Finding, Machine, Status
 from tether.errors import Fault, InvalidInputError
 from tether.results import header, write_json
@@ -19,8 +19,10 @@ Probe = Callable[[Machine], list[Finding]]
 GROUPS: dict[str, tuple[Probe, ...]] = {
     "hardware": hardware.PROBES,
     "devices": devices.PROBES,
+    "raspberry": (*raspberry.PROBES, *raspberry_camera.PROBES),
     "gl": graphics.PROBES,
     "ros": ros.PROBES,
+    "security": security.PROBES,
     "software": software.PROBES,
 }
 _DESCRIPTION = """\

@@ -1,0 +1,1 @@
+"""Nodes of the physical robot and of its emulator"""

@@ -1,0 +1,1 @@
+"""Action server for task skills."""

@@ -1,0 +1,193 @@
+"""`tether agent`: check, export, run, trace."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from tether.agent.domain import Domain, load_domain
+from tether.agent.machine import Choice, Machine, pruned
+from tether.agent.proof import refusals, require_proved
+from tether.arguments import not_negative, positive
+from tether.errors import Fault, InvalidInputError
+from tether.results import header, require_writable, write_json
+
+
+def add_parser(subparsers: Any) -> None:
+    """Register `tether agent`."""
+    parser = subparsers.add_parser("agent", help="the agent: task skills, their proof, runs and traces")
+    commands = parser.add_subparsers(metavar="ACTION", required=True)
+    _add_check(commands)
+    _add_export(commands)
+    _add_run(commands)
+    _add_trace(commands)
+
+
+def _add_check(commands: Any) -> None:
+    parser = commands.add_parser("check", help="prove that skills and tasks hold; refused ones with their reason")
+    _domain_argument(parser)
+    parser.add_argument("--planner", action="store_true", help="ask Aries and Unified Planning, too (extra `agent`)")
+    parser.set_defaults(run=_check)
+
+
+def _add_export(commands: Any) -> None:
+    parser = commands.add_parser("export", help="write the domain as PDDL and HDDL (extra `agent`)")
+    parser.add_argument("folder", type=Path, help="where to")
+    _domain_argument(parser)
+    parser.set_defaults(run=_export)
+
+
+def _add_run(commands: Any) -> None:
+    parser = commands.add_parser("run", help="run a task in the simulated world")
+    parser.add_argument("task", help="a task of the domain")
+    parser.add_argument("--world-task", default="fetch", help="the world's task (default: %(default)s)")
+    parser.add_argument("--profile", default="real", help="default: %(default)s")
+    parser.add_argument("--policy", default="student", help="whose eyes and fusion: student or classic")
+    parser.add_argument("--episodes", type=positive, default=1, help="default: %(default)s")
+    parser.add_argument("--seed", type=not_negative, default=0, help="of the first episode")
+    parser.add_argument("--script", action="store_true", help="call the skills in a fixed script instead")
+    parser.add_argument(
+        "--mishap", action="append", default=[], metavar="NAME", help="put into the world; given twice: in turn"
+    )
+    parser.add_argument("--runs", type=Path, default=None, help="folder for graphs and requests to the operator")
+    parser.add_argument("--json", type=Path, default=None, help="result file; written after every episode")
+    _domain_argument(parser)
+    parser.set_defaults(run=_run)
+
+
+def _add_trace(commands: Any) -> None:
+    parser = commands.add_parser("trace", help="a run step by step, and where its judgement went wrong")
+    parser.add_argument("graph", type=Path, metavar="RUN", help="a run's folder, or its graph.json")
+    parser.add_argument("--dot", type=Path, default=None, help="write the graph for Graphviz there")
+    parser.set_defaults(run=_trace)
+
+
+def _domain_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--domain", type=Path, default=None, help="folder with domain.yaml, skills/ and tasks/")
+
+
+def _check(arguments: argparse.Namespace) -> int:
+    begun_s = time.perf_counter()
+    domain = load_domain(arguments.domain)
+    found = refusals(domain)
+    spent_ms = (time.perf_counter() - begun_s) * 1e3
+    say = sys.stdout.write
+    for refusal in found:
+        say(f"refused  {refusal.name}: {refusal.rule}: {refusal.reason}\n")
+    objections: dict[str, str] = {}
+    if arguments.planner and not found:
+        from tether.agent.planning import Planner
+
+        planner = Planner(domain)
+        begun_s = time.perf_counter()
+        objections = planner.second_opinion()
+        planner_ms = (time.perf_counter() - begun_s) * 1e3
+        for where, what in objections.items():
+            say(f"planner objects  {where}: {what}\n")
+        say(f"planner: {len(objections)} objections, {planner_ms:.0f} ms\n")
+    modes = sum(len(skill.failures) for skill in domain.skills.values())
+    say(f"{len(domain.skills)} skills, {len(domain.tasks)} tasks, {modes} failure modes: ")
+    say(f"{len(found)} refused, {spent_ms:.0f} ms\n")
+    return 1 if found or objections else 0
+
+
+def _export(arguments: argparse.Namespace) -> int:
+    from tether.agent.planning import Planner
+
+    domain = load_domain(arguments.domain)
+    require_proved(domain)
+    for path in Planner(domain).export(arguments.folder):
+        sys.stdout.write(f"{path}\n")
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from tether.agent.evaluation import Setting, episodes, summary
+    from tether.agent.injection import Mishap
+    from tether.assembly import require_settings
+    from tether.progress import Progress
+
+    names = [mishap.value for mishap in Mishap]
+    unknown = [name for name in arguments.mishap if name not in names]
+    if unknown:
+        raise InvalidInputError("run", [Fault("--mishap", name, f"one of {', '.join(names)}") for name in unknown])
+    domain = load_domain(arguments.domain)
+    require_proved(domain)
+    require_settings(arguments.policy, arguments.world_task, arguments.profile)
+    if arguments.task not in domain.tasks:
+        known = ", ".join(domain.tasks)
+        raise InvalidInputError("run", [Fault("task", repr(arguments.task), f"one of {known}")])
+    if arguments.json is not None:
+        require_writable(arguments.json)
+    mishaps = tuple(Mishap(name) for name in arguments.mishap) or (Mishap.NONE,)
+    policy, script = arguments.policy, arguments.script
+    setting = Setting(arguments.task, arguments.world_task, arguments.profile, policy, script, mishaps)
+    ways = _ways(domain, arguments).ways
+    seeds = range(arguments.seed, arguments.seed + arguments.episodes)
+    progress = Progress(arguments.episodes, "episodes")
+    head = {**header("agent", arguments.seed), "task": setting.task, "profile": setting.profile}
+    head |= {"policy": setting.policy, "script": setting.script, "ways": dict(ways), "mishaps": arguments.mishap}
+    ran = []
+    for one in episodes(setting, domain, ways, seeds, arguments.runs):
+        ran.append(one)
+        progress.step(one.failure or "")
+        if arguments.json is not None:
+            write_json(arguments.json, {**head, **summary(ran)})
+    _say_summary(summary(ran))
+    return 0
+
+
+def _ways(domain: Domain, arguments: argparse.Namespace) -> Choice:
+    """The ways that this machine allows; refused where a skill of the task has none."""
+    excluded = () if arguments.policy.startswith("student") else ("student",)
+    choice = pruned(domain, Machine.here(camera=True), excluded)
+    task = domain.tasks[arguments.task]
+    needed = {step for method in task.methods.values() for step in domain.flattened(task, method)}
+    lost = sorted(needed & set(choice.without(domain)))
+    if lost:
+        lacks = {way: "; ".join(what) for way, what in choice.dropped.items()}
+        faults = [Fault(way, what, "a machine that has it") for way, what in lacks.items() if way.split("/")[0] in lost]
+        raise InvalidInputError(f"plan of {task.name}", faults, "free memory, or choose another way")
+    return choice
+
+
+def _say_summary(figures: dict[str, Any]) -> None:
+    say = sys.stdout.write
+    share, low, high = (100.0 * figures[name] for name in ("success_rate", "wilson_low", "wilson_high"))
+    say(f"{figures['successes']} of {figures['episodes']}: {share:.1f} % ({low:.1f} to {high:.1f} %)\n")
+    say(f"retries {figures['retries']}, recovered {figures['recovered']}, asked a person {figures['needs_operator']}, ")
+    say(f"false claims {figures['false_claims']}, unnamed errors {figures['unnamed_errors']}\n")
+    for name, count in Counter(figures["failures"]).most_common():
+        say(f"  {count} x {name}\n")
+
+
+def _trace(arguments: argparse.Namespace) -> int:
+    from tether.agent.graph import RunGraph
+
+    path = arguments.graph / "graph.json" if arguments.graph.is_dir() else arguments.graph
+    graph = RunGraph.read(path)
+    say = sys.stdout.write
+    say(f"{graph.task} {graph.task_id} {json.dumps(dict(graph.parameters))}: {graph.outcome} {graph.failure or ''}\n")
+    for number, edge in enumerate(graph.edges):
+        spent_s = (graph.nodes[edge.target].stamp_ns - graph.nodes[edge.source].stamp_ns) * 1e-9
+        at_s = graph.nodes[edge.source].stamp_ns * 1e-9
+        say(f"{number + 1:3}  {at_s:7.2f} s  {edge.skill} ({edge.way}), attempt {edge.attempt}, {spent_s:.2f} s: ")
+        say(f"{edge.failure or edge.status}  [{edge.why}]\n")
+    wrong = graph.judgements()
+    if not wrong:
+        say("the judgement went wrong nowhere\n")
+    for first, judgement in enumerate(wrong):
+        lead = "the judgement went wrong first" if first == 0 else "and again"
+        say(f"{lead} at step {judgement.edge + 1}, {judgement.skill} ({judgement.kind}): ")
+        say(f"expected {', '.join(judgement.expected)}; found {'; '.join(judgement.found)}\n")
+    if arguments.dot is not None:
+        from tether.files import replaced
+
+        with replaced(arguments.dot) as file:
+            file.write(graph.dot().encode())
+    return 0

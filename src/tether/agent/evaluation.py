@@ -1,0 +1,161 @@
+"""Episodes of a task through the agent or through a fixed script, with mishaps, judged by the world's truth."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tether.agent.calls import Status
+from tether.agent.domain import Domain
+from tether.agent.graph import RunGraph
+from tether.agent.injection import Injector, Mishap
+from tether.agent.observing import Place
+from tether.agent.running import NEEDS_OPERATOR, OperatorRequest, TaskRunner
+from tether.agent.script import run_script
+from tether.agent.sim import SimRobot
+from tether.eval.statistics import wilson
+from tether.files import replaced
+from tether.rollout import EPISODE_START_NS
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What is run. script: the fixed script in the agent's place. mishaps: taken in turn, one an episode."""
+
+    task: str
+    world_task: str
+    profile: str
+    policy: str
+    script: bool
+    mishaps: tuple[Mishap, ...]
+
+
+@dataclass(frozen=True)
+class Ran:
+    """One episode. success: the judge says that the goal holds; claimed: the run said so itself."""
+
+    seed: int
+    mishap: str
+    success: bool
+    claimed: bool
+    status: str
+    failure: str | None
+    retries: int
+    duration_s: float
+    skills: tuple[tuple[str, str, str | None, float], ...]
+
+
+def episodes(
+    setting: Setting, domain: Domain, ways: Mapping[str, str], seeds: Sequence[int], folder: Path | None
+) -> Iterator[Ran]:
+    """Run an episode a seed. folder: takes each run's graph, and the request and picture where a person is needed."""
+    with SimRobot(setting.policy, setting.world_task, setting.profile, domain.folder) as robot:
+        for number, seed in enumerate(seeds):
+            mishap = setting.mishaps[number % len(setting.mishaps)]
+            values = {p.name: p.default for p in domain.tasks[setting.task].parameters}
+            place = Place(values["x"], values["y"]) if {"x", "y"} <= set(values) else Place(0.215, -0.085)
+            robot.begin(seed, place, Injector(mishap, seed))
+            yield _episode(setting, domain, ways, robot, seed, mishap, folder)
+
+
+def _episode(
+    setting: Setting,
+    domain: Domain,
+    ways: Mapping[str, str],
+    robot: SimRobot,
+    seed: int,
+    mishap: Mishap,
+    folder: Path | None,
+) -> Ran:
+    task_id = f"{setting.task}-{mishap.value}-{seed}"
+    retries, skills = 0, tuple[tuple[str, str, str | None, float], ...]()
+    if setting.script:
+        outcome = run_script(domain, robot, ways, setting.task, task_id)
+    else:
+        run = TaskRunner(domain, robot, ways).run(setting.task, task_id, {})
+        outcome, retries, skills = run.outcome, run.retries, _skills(run.graph)
+        if folder is not None:
+            save_run(folder / task_id, run.graph, run.request, robot)
+    judged = robot.judged()
+    success = all(judged.get(name, outcome.status is Status.DONE) for name in domain.tasks[setting.task].goal)
+    return Ran(
+        seed=seed,
+        mishap=mishap.value,
+        success=success,
+        claimed=outcome.status is Status.DONE,
+        status=outcome.status.value,
+        failure=outcome.failure,
+        retries=retries,
+        duration_s=(robot.now_ns() - EPISODE_START_NS) * 1e-9,
+        skills=skills,
+    )
+
+
+def save_run(folder: Path, graph: RunGraph, request: OperatorRequest | None, robot: SimRobot) -> None:
+    """graph.json and graph.dot; where a person is needed request.json and picture.png, too."""
+    graph.save(folder / "graph.json")
+    with replaced(folder / "graph.dot") as file:
+        file.write(graph.dot().encode())
+    if request is None:
+        return
+    facts = {fact.name: fact.value for fact in robot.facts.values()}
+    content = {**asdict(request), "facts": facts, "evidence": dict(robot.evidence), "picture": "picture.png"}
+    with replaced(folder / "request.json") as file:
+        file.write((json.dumps(content, indent=1) + "\n").encode())
+    picture = robot.picture()
+    if picture is not None:
+        from PIL import Image
+
+        with replaced(folder / "picture.png") as file:
+            Image.fromarray(picture).save(file, format="png")
+
+
+def summary(ran: Sequence[Ran]) -> dict[str, Any]:
+    """Figures over episodes. Share of success with Wilson's interval; means of each skill where it was done."""
+    successes = sum(r.success for r in ran)
+    low, high = wilson(successes, len(ran))
+    times: dict[str, list[float]] = {}
+    failures: Counter[str] = Counter()
+    for r in ran:
+        for name, _, failure, spent_s in r.skills:
+            if failure is None:
+                times.setdefault(name, []).append(spent_s)
+            else:
+                failures[f"{name}: {failure.partition(':')[0]}"] += 1
+    named = sum((r.failure or "").startswith(NEEDS_OPERATOR) for r in ran)
+    done = [r.duration_s for r in ran if r.success]
+    return {
+        "episodes": len(ran),
+        "successes": successes,
+        "success_rate": successes / max(len(ran), 1),
+        "wilson_low": low,
+        "wilson_high": high,
+        "false_claims": sum(r.claimed and not r.success for r in ran),
+        "needs_operator": named,
+        "unnamed_errors": sum(not r.claimed and not r.failure for r in ran),
+        "retries": sum(r.retries for r in ran),
+        "recovered": sum(r.success and r.retries > 0 for r in ran),
+        "mean_time_s": float(np.mean(done)) if done else None,
+        "failures": dict(Counter(r.failure.partition(" (")[0] for r in ran if r.failure)),
+        "skill_failures": dict(failures),
+        "skill_mean_s": {name: float(np.mean(spent)) for name, spent in sorted(times.items())},
+        "per_episode": [asdict(r) for r in ran],
+    }
+
+
+def _skills(graph: RunGraph) -> tuple[tuple[str, str, str | None, float], ...]:
+    return tuple(
+        (
+            edge.skill,
+            edge.way,
+            edge.failure,
+            (graph.nodes[edge.target].stamp_ns - graph.nodes[edge.source].stamp_ns) * 1e-9,
+        )
+        for edge in graph.edges
+    )

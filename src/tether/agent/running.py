@@ -1,0 +1,272 @@
+"""A task from its declared start to its goal: a state machine over verified facts, with recoveries and a person at its
+end instead of a loop without one."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from tether.agent.calls import Call, Feedback, Outcome, Status
+from tether.agent.declaration import OPERATOR, AgentTask, TaskSkill
+from tether.agent.domain import Domain, parameters_of
+from tether.agent.execution import CANCELLED, DEADLINE, GATE_HOLDS, WORKER_LOST, SkillExecutor
+from tether.agent.facts import Condition, Literal, unmet
+from tether.agent.graph import Edge, Node, RunGraph
+from tether.agent.robot import Robot, WorldEndedError
+from tether.agent.search import quickest_plan
+from tether.errors import Fault, InvalidInputError
+
+NEEDS_OPERATOR = "needs_operator"
+SETTLE_NS = 1_000_000_000
+"""How long the declared start of a task may take to be seen."""
+DETOURS_MAX = 3
+"""Detours to the unmet precondition of one skill; past it a person is asked."""
+
+
+@dataclass(frozen=True)
+class OperatorRequest:
+    """What a person is asked. reason: a failure by its name; options: what may be done now, the first preferred."""
+
+    task_id: str
+    reason: str
+    detail: str
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TaskRun:
+    """How a task ended. request: where a person is needed. retries: attempts of skills beyond their first."""
+
+    graph: RunGraph
+    outcome: Outcome
+    retries: int
+    request: OperatorRequest | None = None
+
+
+@dataclass(frozen=True)
+class _Step:
+    skill: str
+    why: str
+    optional: bool
+    """Left out where its effect is there already."""
+
+
+class TaskRunner:
+    """Runs tasks of a proved domain on one robot. ways: as for SkillExecutor."""
+
+    def __init__(self, domain: Domain, robot: Robot, ways: Mapping[str, str]) -> None:
+        self._domain = domain
+        self._robot = robot
+        self._ways = ways
+        self._usable = {name: skill for name, skill in domain.skills.items() if name in ways}
+        self.executor = SkillExecutor(domain, robot, ways)
+
+    def run(
+        self,
+        task_name: str,
+        task_id: str,
+        parameters: Mapping[str, float],
+        on_feedback: Callable[[Feedback], None] = lambda feedback: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> TaskRun:
+        """Run a task to its end. Raises InvalidInputError for an unknown task or parameters out of bounds."""
+        task = self._domain.tasks.get(task_name)
+        if task is None:
+            known = ", ".join(self._domain.tasks)
+            raise InvalidInputError("task", [Fault("name", repr(task_name), f"one of {known}")])
+        values = parameters_of(task.parameters, parameters, f"task {task_name}")
+        run = _Run(self._domain, self._robot, self._ways, self._usable, self.executor, task, task_id, values)
+        return run.to_the_end(on_feedback, cancelled)
+
+
+class _Run:
+    """One run; see TaskRunner."""
+
+    def __init__(
+        self,
+        domain: Domain,
+        robot: Robot,
+        ways: Mapping[str, str],
+        usable: Mapping[str, TaskSkill],
+        executor: SkillExecutor,
+        task: AgentTask,
+        task_id: str,
+        values: Mapping[str, float],
+    ) -> None:
+        self._domain, self._robot, self._ways, self._usable = domain, robot, ways, usable
+        self._executor, self._task, self._values = executor, task, values
+        self._graph = RunGraph(task.name, task_id, values)
+        self._todo: deque[_Step] = deque()
+        self._attempts: Counter[str] = Counter()
+        self._failed: Counter[str] = Counter()
+        self._detours: Counter[str] = Counter()
+        self._deadline_ns = robot.now_ns() + round(task.deadline_s * 1e9)
+
+    def to_the_end(self, on_feedback: Callable[[Feedback], None], cancelled: Callable[[], bool]) -> TaskRun:
+        """From the declared start to the goal, a person, or a cancellation."""
+        try:
+            ended = self._begin()
+            while ended is None:
+                ended = self._advance(on_feedback, cancelled)
+        except WorldEndedError as error:
+            ended = self._ask("world_ended", str(error))
+        return ended
+
+    def _begin(self) -> TaskRun | None:
+        """Wait until the declared start is seen, then take the task apart."""
+        until_ns = self._robot.now_ns() + SETTLE_NS
+        while True:
+            self._robot.advance()
+            method = self._domain.method(self._task, self._state())
+            late = self._robot.now_ns() >= until_ns
+            if not self._unmet(self._task.begins) or (late and method is not None and method.when):
+                break
+            if late:
+                self._node()
+                return self._ask("start_not_met", "; ".join(map(str, self._unmet_text(self._task.begins))))
+        self._node()
+        if method is None:
+            return self._ask("no_method", "no way of taking the task apart fits the facts")
+        self._todo.extend(_Step(name, "task", False) for name in self._domain.flattened(self._task, method))
+        return None
+
+    def _advance(self, on_feedback: Callable[[Feedback], None], cancelled: Callable[[], bool]) -> TaskRun | None:
+        """One step of the state machine; the run where it has ended."""
+        if cancelled():
+            return self._ended(Status.CANCELLED, CANCELLED)
+        guards = tuple(Literal(name) for name in self._domain.spec.guards)
+        if self._unmet(guards):
+            return self._ask(GATE_HOLDS, "; ".join(self._unmet_text(guards)))
+        if self._robot.now_ns() >= self._deadline_ns:
+            return self._ask(DEADLINE, f"{self._task.deadline_s:g} s are over")
+        if not self._todo:
+            return self._arrived()
+        step = self._todo[0]
+        skill = self._domain.skills[step.skill]
+        if step.optional and not self._unmet(skill.achieves):
+            self._todo.popleft()
+            return None
+        if self._unmet(skill.requires):
+            return self._detour(skill)
+        return self._call(skill, step, on_feedback, cancelled)
+
+    def _arrived(self) -> TaskRun | None:
+        if not self._unmet(self._task.wants):
+            return self._ended(Status.DONE, None)
+        return self._towards(self._task.wants, "goal")
+
+    def _detour(self, skill: TaskSkill) -> TaskRun | None:
+        """The skill is not attempted: its precondition is not met. Bring it about."""
+        return self._towards(skill.requires, skill.name)
+
+    def _towards(self, wanted: Condition, what: str) -> TaskRun | None:
+        lacks = "; ".join(self._unmet_text(wanted))
+        self._detours[what] += 1
+        if self._detours[what] > DETOURS_MAX:
+            return self._ask("precondition_not_met", f"{what}: {lacks}")
+        plan = quickest_plan(self._domain, self._state(), wanted, self._usable)
+        if not plan:
+            return self._ask("no_plan", f"{what}: {lacks}")
+        self._todo.extendleft(_Step(name, f"detour to {what}: {lacks}", True) for name in reversed(plan))
+        return None
+
+    def _call(
+        self,
+        skill: TaskSkill,
+        step: _Step,
+        on_feedback: Callable[[Feedback], None],
+        cancelled: Callable[[], bool],
+    ) -> TaskRun | None:
+        name = skill.name
+        self._attempts[name] += 1
+        attempt = self._attempts[name]
+        known = {parameter.name for parameter in skill.parameters}
+        parameters = {key: value for key, value in self._values.items() if key in known}
+        call_id = f"{self._graph.task_id}/{len(self._graph.edges) + 1}-{name}"
+        call = Call(call_id, self._graph.task_id, name, parameters, self._deadline_ns)
+        number = (len(self._graph.edges) + 1, len(self._graph.edges) + len(self._todo))
+        outcome = self._executor.execute(call, on_feedback, cancelled, step=number, attempt=attempt)
+        detail = ""
+        if outcome.status is Status.OUTCOME_UNKNOWN:
+            detail = f"{outcome.status.value}, {outcome.failure}; asked the sensors"
+            outcome = self._executor.verify(call)
+        self._edge(skill, step, call, outcome, attempt, detail)
+        if outcome.status is Status.DONE:
+            self._todo.popleft()
+            return None
+        if outcome.status is Status.CANCELLED:
+            return self._ended(Status.CANCELLED, CANCELLED)
+        return self._recover(skill, outcome.failure or "")
+
+    def _recover(self, skill: TaskSkill, failure: str) -> TaskRun | None:
+        self._failed[skill.name] += 1
+        mode = skill.failures.get(failure)
+        if mode is not None and mode.recovery == (OPERATOR,):
+            return self._ask(failure, f"{skill.name}: {mode.doc}")
+        if failure in (GATE_HOLDS, DEADLINE) or failure.startswith("world_ended"):
+            return self._ask(failure, skill.name)
+        if self._failed[skill.name] > skill.retries:
+            return self._ask(failure, f"{skill.name} failed {self._failed[skill.name]} times")
+        if mode is None and failure != WORKER_LOST and not failure.startswith("refused"):
+            raise AssertionError(f"failure {failure!r} of {skill.name} has no name in its declaration")
+        steps = () if mode is None else mode.recovery  # a lost worker: its precondition is looked at anew
+        self._todo.extendleft(_Step(name, f"recovery from {failure}", True) for name in reversed(steps))
+        return None
+
+    # -- The graph ---------------------------------------------------------------------------------------------------
+
+    def _node(self) -> int:
+        robot, graph = self._robot, self._graph
+        facts = tuple(robot.facts.values())
+        graph.nodes.append(Node(len(graph.nodes), robot.now_ns(), facts, dict(robot.evidence), dict(robot.judged())))
+        return graph.nodes[-1].id
+
+    def _edge(self, skill: TaskSkill, step: _Step, call: Call, outcome: Outcome, attempt: int, detail: str) -> None:
+        source = self._graph.nodes[-1].id
+        self._graph.edges.append(
+            Edge(
+                source=source,
+                target=self._node(),
+                call_id=call.call_id,
+                skill=skill.name,
+                way=self._ways.get(skill.name, "none"),
+                parameters=call.parameters,
+                attempt=attempt,
+                why=step.why,
+                expected=skill.effect,
+                status=outcome.status.value,
+                failure=outcome.failure,
+                detail=detail,
+            )
+        )
+
+    def _ask(self, reason: str, detail: str) -> TaskRun:
+        """The end of what the agent may do by itself."""
+        self._robot.stop(kill=False)
+        possible = [name for name, skill in self._usable.items() if not self._unmet(skill.requires)]
+        options = ("retry the task", *(f"run {name}" for name in possible), "abandon the task")
+        request = OperatorRequest(self._graph.task_id, reason, detail, options)
+        return self._ended(Status.FAILED, f"{NEEDS_OPERATOR}: {reason}", request)
+
+    def _ended(self, status: Status, failure: str | None, request: OperatorRequest | None = None) -> TaskRun:
+        self._graph.outcome, self._graph.failure = status.value, failure
+        outcome = Outcome(self._graph.task_id, status, failure, tuple(self._robot.facts.values()))
+        return TaskRun(self._graph, outcome, sum(self._failed.values()), request)
+
+    # -- Facts -------------------------------------------------------------------------------------------------------
+
+    def _state(self) -> dict[str, bool]:
+        """What is known now, for plans."""
+        now_ns, ages = self._robot.now_ns(), self._domain.max_age_ns
+        return {
+            name: fact.value
+            for name, fact in self._robot.facts.items()
+            if isinstance(fact.value, bool) and now_ns - fact.stamp_ns <= ages[name]
+        }
+
+    def _unmet(self, condition: Condition) -> bool:
+        return bool(unmet(condition, self._robot.facts, self._robot.now_ns(), self._domain.max_age_ns))
+
+    def _unmet_text(self, condition: Condition) -> list[str]:
+        return [str(u) for u in unmet(condition, self._robot.facts, self._robot.now_ns(), self._domain.max_age_ns)]

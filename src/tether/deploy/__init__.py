@@ -1,0 +1,1 @@
+"""`tether deploy`: models, configuration and signatures onto a robot, whole or not at all, and back again."""

@@ -5,6 +5,8 @@
 #   make sim ARGS="--task pick_moving --profile real --policy classic"
 #   make test                   lint, types and all tests (at most 30 minutes on two cores)
 #   make test-fast              without the slow ones        T="tests/world -k lag" picks some
+#   sudo make test-arm64        core, runtimes and drivers on Debian 12 arm64, emulated; see docs/robot.md
+#   make test-isaac             Isaac Lab against the MuJoCo world, in its own environment (8 GB); see docs/isaac.md
 #   make setup                  set-up alone                 PYTHON=python3.12 picks the interpreter
 #   make doctor                 what is wrong with this machine
 #   make clean                  removes all that set-up and builds made (not runs/)
@@ -29,7 +31,7 @@ NODE_MODULES := $(foreach node,$(NODES),$(node)/$(notdir $(node)))
 QUIET_MATHS := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 PYTEST := $(QUIET_MATHS) $(BIN)/python -m pytest
 
-.PHONY: help setup setup-dev sim test test-fast lint types format doctor clean s t tf l
+.PHONY: help setup setup-dev sim test test-fast test-isaac test-arm64 lint types format doctor clean s t tf l
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -57,6 +59,16 @@ test: lint types
 
 test-fast: setup-dev
 	@$(PYTEST) $(T) -m "not slow"
+
+# Not part of `make test`: as root, with an emulator; some five minutes once its system is there.
+test-arm64:
+	@sh scripts/test_arm64 $(filter-out tests,$(T))
+
+# Not part of `make test`: Isaac Lab weighs 8 GB, and compiles its kernels for minutes the first time.
+test-isaac:
+	@PYTHON="$(PYTHON)" sh scripts/setup_isaac
+	@mkdir -p reports
+	@cd isaac_envs && $(QUIET_MATHS) ../.venv-isaac/bin/python -m pytest -s --junitxml=../reports/isaac.xml $(ARGS)
 
 format: setup-dev
 	@$(BIN)/ruff check --fix $(SOURCES)

@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "requirements"
 PYTHONS = ("3.11", "3.12", "3.13", "3.10")
 Pins = dict[str, str]
+UNWANTED = {"triton"}
+"""Left out of the locks. Triton compiles for GPUs; its LLVM and Mesa's, which renders, crash in one process."""
 
 
 class LockError(RuntimeError):
@@ -51,6 +53,7 @@ def wanted(pyproject: Path) -> dict[str, list[str]]:
         "colcon": read_in(FOLDER / "colcon.in"),
         "ros": read_in(FOLDER / "ros.in"),
         "sim": project["dependencies"] + extras["sim"],
+        "train": extras["train"],
         "dev": extras["dev"],
     }
 
@@ -66,8 +69,16 @@ def find_python(version: str, given: dict[str, str]) -> str:
     return found
 
 
-def resolve(python: str, requirements: list[str], constraints: Pins, *, hard: bool) -> Pins | None:
-    """Versions pip would install; None when `hard` constraints leave no solution."""
+class MissingError(LockError):
+    """A pinned version does not exist for this Python. name: of the package."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"no such version of {name}")
+        self.name = name
+
+
+def resolve(python: str, requirements: list[str], constraints: Pins) -> Pins:
+    """Versions pip would install; raises MissingError where a constraint names a version that does not exist."""
     with tempfile.TemporaryDirectory() as folder:
         wish, limit, report = (Path(folder) / name for name in ("wish.txt", "limit.txt", "report.json"))
         wish.write_text("\n".join(requirements), encoding="utf-8")
@@ -86,8 +97,9 @@ def resolve(python: str, requirements: list[str], constraints: Pins, *, hard: bo
         command += ["--only-binary", ":all:", "--no-binary", "empy", "-r", str(wish), "-c", str(limit)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
-            if hard:
-                return None
+            missing = re.search(r"No matching distribution found for ([\w.-]+)", done.stderr)
+            if missing and canonical(missing[1]) in constraints:
+                raise MissingError(canonical(missing[1]))
             raise LockError(f"{python} finds no fitting versions:\n{done.stderr}")
         installs = json.loads(report.read_text(encoding="utf-8"))["install"]
     return {canonical(i["metadata"]["name"]): i["metadata"]["version"] for i in installs}
@@ -96,12 +108,13 @@ def resolve(python: str, requirements: list[str], constraints: Pins, *, hard: bo
 def resolve_all(python: str, groups: dict[str, list[str]], base: Pins) -> Pins:
     """All groups together for one Python, keeping `base` versions wherever they exist for it."""
     requirements = [line for lines in groups.values() for line in lines]
-    kept = resolve(python, requirements, base, hard=True)
-    if kept is not None:
-        return kept
-    loose = resolve(python, requirements, {}, hard=False)
-    assert loose is not None
-    return loose
+    kept = dict(base)
+    while True:
+        try:
+            return resolve(python, requirements, kept)
+        except MissingError as error:  # let go of one pin at a time: a free search would take pip hours
+            print(f"  {error}", flush=True)
+            del kept[error.name]
 
 
 def split(python: str, groups: dict[str, list[str]], pins: Pins) -> dict[str, Pins]:
@@ -109,9 +122,8 @@ def split(python: str, groups: dict[str, list[str]], pins: Pins) -> dict[str, Pi
     out: dict[str, Pins] = {}
     seen: set[str] = set()
     for name, lines in groups.items():
-        closure = resolve(python, lines, pins, hard=False)
-        assert closure is not None
-        out[name] = {n: v for n, v in closure.items() if n not in seen}
+        closure = resolve(python, lines, pins)
+        out[name] = {n: v for n, v in closure.items() if n not in seen | UNWANTED}
         seen |= closure.keys()
     return out
 

@@ -2,7 +2,7 @@
 
 Steps, each skipped when its stamp in .venv/.tether-setup says that it was done for the same inputs:
 venv → pinned wheels (with --dev also the test tools) → CMake paths of the wheels → start-up hook → tether itself →
-ROS messages (colcon) → ROS node packages → proof that all of it imports → GL.
+signatures of what ships → ROS messages (colcon) → ROS node packages → proof that all of it imports → GL.
 Interrupt it anywhere and run it again. TETHER_ROS=wheels or =/opt/ros/jazzy overrides which ROS 2 is used.
 """
 
@@ -59,6 +59,7 @@ def work(ctx: Context, *, dev: bool) -> None:
     ros.fix_cmake_paths(ctx)
     ros.install_hook(ctx)
     python_packages.install_core(ctx)
+    python_packages.sign_shipped(ctx)
     ros.build_interfaces(ctx)
     ros.link_nodes(ctx)
     ros.prove(ctx)

@@ -23,8 +23,9 @@ def install_wheels(ctx: Context) -> None:
 
 
 def install_dev(ctx: Context) -> None:
-    """Pinned test, lint and type-checking tools."""
-    install_locks(ctx, "dev", [ctx.root / "requirements" / "dev.txt"], "test and lint tools")
+    """Pinned test, lint and type-checking tools, and what training needs, whose tests are among them."""
+    files = [ctx.root / "requirements" / f"{name}.txt" for name in ("train", "dev")]
+    install_locks(ctx, "dev", files, "training, test and lint tools")
 
 
 def install_locks(ctx: Context, step: str, files: list[Path], what: str) -> None:
@@ -76,3 +77,14 @@ def install_core(ctx: Context) -> None:
     say("installing tether (editable)")
     pip(ctx, "tether", ["install", "--no-deps", "--no-build-isolation", "-e", str(ctx.root)])
     ctx.stamp("tether")
+
+
+def sign_shipped(ctx: Context) -> None:
+    """This machine's development key, and its signature under each model that is what the source pins."""
+    signing = ctx.root / "src" / "tether" / "signing"
+    files = [signing / "pins.py", *(ctx.root / "models").rglob("manifest.json")]
+    if ctx.stamped("signing", digest("signing-1", ctx.keys["tether"], digest_files(ctx.root, files))):
+        return
+    ctx.unstamp("signing")
+    ctx.run("signing", [ctx.python.with_name("tether"), "sign", "--shipped"])
+    ctx.stamp("signing")

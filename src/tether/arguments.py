@@ -1,8 +1,38 @@
-"""Numbers of the command line, each with the bounds it must keep."""
+"""What the commands' parsers share: numbers with the bounds they must keep, and commands with a table of names."""
 
 from __future__ import annotations
 
 import argparse
+import importlib
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any
+
+Table = Mapping[str, tuple[str, str]]
+"""Name → the module that does it, with `add_arguments(parser)`, and what it is. Only a module that runs is imported."""
+
+
+def add_table_parser(
+    subparsers: Any, command: str, table: Table, *, help: str, intro: str, title: str, run: Callable[..., int]
+) -> None:
+    """Register `tether COMMAND NAME ...`, where NAME is of `table` and what follows is for its module."""
+    width = max(len(name) for name in table)
+    listed = "\n".join(f"  {name:<{width}}  {doc}" for name, (_, doc) in table.items())
+    parser = subparsers.add_parser(
+        command,
+        help=help,
+        description=f"{intro}\n\n{title}:\n{listed}\n\n`tether {command} NAME --help` lists what one of them takes.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", metavar="NAME", choices=table, help="one of those above")
+    parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its arguments")
+    parser.set_defaults(run=run)
+
+
+def chosen_module(command: str, table: Table, name: str) -> tuple[ModuleType, argparse.ArgumentParser]:
+    """The module behind a name, and an empty parser for its arguments."""
+    module, doc = table[name]
+    return importlib.import_module(module), argparse.ArgumentParser(prog=f"tether {command} {name}", description=doc)
 
 
 def positive(text: str) -> int:

@@ -15,8 +15,11 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from tether.bridge.arbiter import ArbiterConfig
+from tether.faults.table import FaultTable
 from tether.fusion.classic_config import ClassicConfig
 from tether.motion.config import MotionConfig
+from tether.rewards.config import RewardConfig
 from tether.safety.settings import SafetySettings
 from tether.skills import SkillTable
 from tether.world.profile import Profile
@@ -28,7 +31,10 @@ SCHEMAS: dict[str, type] = {
     "safety": SafetySettings,
     "motion": MotionConfig,
     "classic": ClassicConfig,
+    "arbiter": ArbiterConfig,
+    "rewards": RewardConfig,
     "skills": SkillTable,
+    "faults": FaultTable,
 }
 """Name of a table of the page → dataclass of the file."""
 
@@ -92,6 +98,8 @@ def _kind(hint: Any) -> str:
         return f"{len(arguments)} × {_kind(arguments[0])}"
     if origin is dict:
         return _kind(arguments[1])
+    if origin in (typing.Union, types.UnionType):
+        return _kind(next(argument for argument in arguments if argument is not type(None)))
     if isinstance(hint, type) and issubclass(hint, Enum):
         return ", ".join(f"`{_name(member)}`" for member in hint)
     return _KINDS[hint]
@@ -112,7 +120,8 @@ def _doc(field: dataclasses.Field[Any]) -> str:
     doc = str(field.metadata.get("doc", "")).replace("|", "\\|")
     if field.default is dataclasses.MISSING:
         return doc
-    return "; ".join(part for part in (doc, f"may be left out: {field.default!r}") if part)
+    default = field.default.value if isinstance(field.default, Enum) else field.default
+    return "; ".join(part for part in (doc, f"may be left out: {default!r}") if part)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

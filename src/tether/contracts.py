@@ -190,6 +190,8 @@ class FusedState:
     age_ns: modality → age of its newest sample at the decision; absent while none has arrived.
     features: (F,) float32 state for a learned policy; empty shape (0,) where fusion has no encoder loaded.
     imu_window: (6, n ≤ 100) newest last, rows gyro x y z, accel x y z.
+    attention: modality → share of fusion's attention, empty where fusion has no encoder loaded. prediction_error:
+    normalised RMS between what was predicted for the newest samples' stamps and what came; None while unknown.
     """
 
     decision_id: int
@@ -202,6 +204,8 @@ class FusedState:
     detections: F32
     features: F32
     skill: SkillContext
+    attention: Mapping[str, float] = field(default_factory=dict)
+    prediction_error: float | None = None
 
 
 class Primitive(IntEnum):

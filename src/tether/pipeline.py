@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from tether.bridge.stage import BridgeStage
+from tether.bridge.arbiter import Arbitration
+from tether.bridge.pairs import PairStage
+from tether.bridge.stage import Around, BridgeStage
 from tether.contracts import (
     TICKS_PER_DECISION,
     Command,
@@ -46,6 +48,13 @@ class Stages:
     bridge: BridgeStage
     motion: MotionStage
     gate: GateStage
+    pairs: PairStage | None = None
+    """Makes (student input, teacher action) pairs out of what passes; set in online training only."""
+
+    @property
+    def truth_beside_policy(self) -> bool:
+        """Whether a world's truth is there for somebody else than the policy, which must then not see it."""
+        return self.pairs is not None or self.bridge.arbitration is Arbitration.ORACLE_TEACHER
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +99,9 @@ class Pipeline:
         self._s.joints.reset()
         self._s.fusion.reset(skill)
         self._s.policy.reset(seed)
-        self._s.bridge.reset()
+        self._s.bridge.reset(skill)
+        if self._s.pairs is not None:
+            self._s.pairs.reset(skill)
         self._s.motion.reset()
         self._s.gate.reset()
 
@@ -109,10 +120,15 @@ class Pipeline:
 
         state = decision = None
         if delivery.tick % TICKS_PER_DECISION == 0:
-            state = s.fusion.step(delivery.tick // TICKS_PER_DECISION, now_ns, self._pending.drain())
-            truth = _of_type(delivery.samples, TruthSample)
-            output = s.policy.step(state, truth[-1] if truth else None)
-            decision = self._decision = s.bridge.step(output)
+            arrivals = self._pending.drain()
+            state = s.fusion.step(delivery.tick // TICKS_PER_DECISION, now_ns, arrivals)
+            truths = _of_type(delivery.samples, TruthSample)
+            truth = truths[-1] if truths else None
+            output = s.policy.step(state, truth if s.policy.is_oracle or not s.truth_beside_policy else None)
+            around = Around(state, arrivals, truth)
+            decision = self._decision = s.bridge.step(output, around)
+            if s.pairs is not None:
+                s.pairs.step(delivery.episode, around, output.action, decision)
 
         assert self._decision is not None  # tick 0 is a decision tick
         action = self._decision.action

@@ -1,15 +1,19 @@
 """Where the files of Tether lie: configuration, robot description, models, launch files, messages.
 
 In a checkout they stand at the top of the repository; in an installed wheel they lie inside the package,
-under `tether/share`. One function finds both.
+under `tether/share`. One function finds both. What was deployed onto a robot (`tether deploy`) comes before either.
 """
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tether.errors import Fault, InvalidInputError
 
+RESOURCES_VARIABLE = "TETHER_RESOURCES"
+"""Folder of a deployed version with config/ and models/, set by whoever starts the process; see docs/robot.md."""
+_DEPLOYED = ("config", "models")
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _INSTALLED = Path(__file__).resolve().parent / "share"
 _PLACES = {
@@ -30,7 +34,9 @@ def resource_path(kind: str, name: str = "") -> Path:
         raise InvalidInputError("resource", [Fault("kind", repr(kind), f"one of {', '.join(_PLACES)}")])
     if Path(name).is_absolute() or ".." in Path(name).parts:
         raise InvalidInputError("resource", [Fault("name", repr(name), f"a path below {kind}")])
-    candidates = [_CHECKOUT / _PLACES[kind] / name, _INSTALLED / kind / name]
+    deployed = os.environ.get(RESOURCES_VARIABLE)
+    first = [Path(deployed).absolute() / kind / name] if deployed and kind in _DEPLOYED else []
+    candidates = [*first, _CHECKOUT / _PLACES[kind] / name, _INSTALLED / kind / name]
     for candidate in candidates:
         if candidate.exists():
             return candidate

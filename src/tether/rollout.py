@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from tether.assembly import make_pipeline, make_world, policy_kit, profile, skill_of_task, task
+from tether.assembly import make_pipeline, make_world, needs_truth, policy_kit, profile, skill_of_task, task
+from tether.bridge.arbiter import Arbitration
+from tether.bridge.pairs import PairStage
 from tether.contracts import EpisodeResult, EpisodeSpec, TickDelivery
 from tether.pipeline import TickTrace
 from tether.safety.stage import for_world
@@ -18,12 +20,23 @@ Watcher = Callable[[TickDelivery, TickTrace], None]
 class Rollout:
     """Runs episodes of one policy, task and profile. Use as a context manager; it owns the world."""
 
-    def __init__(self, policy: str, task_name: str, profile_name: str, *, truth_age_ms: float = 0.0) -> None:
+    def __init__(
+        self,
+        policy: str,
+        task_name: str,
+        profile_name: str,
+        *,
+        truth_age_ms: float = 0.0,
+        arbitration: Arbitration = Arbitration.STUDENT_ALONE,
+        pairs: PairStage | None = None,
+    ) -> None:
+        """pairs: takes what online training learns from; its labels need the truth, which the policy does not see."""
         kit = policy_kit(policy)
         self._task_name = task_name
         self._spec = (task(task_name).name, profile(profile_name).name)
-        self._pipeline = make_pipeline(policy, profile_name)
-        truth_age_ns = round(truth_age_ms * 1e6) if kit.is_oracle else None
+        self._pipeline = make_pipeline(policy, profile_name, arbitration, pairs)
+        truth = needs_truth(policy, arbitration) or pairs is not None
+        truth_age_ns = round(truth_age_ms * 1e6) if truth else None
         self.world = make_world(task_name, profile_name, truth_age_ns=truth_age_ns, pictures=kit.pictures)
 
     def __enter__(self) -> Rollout:

@@ -41,6 +41,8 @@ EPISODE_START = Topic("/world/episode_start", "tether_msgs/msg/EpisodeStart", Ki
 EPISODE_END = Topic("/world/episode_end", "tether_msgs/msg/EpisodeEnd", Kind.STAGE)
 TICK_PLAN = Topic("/world/tick_plan", "tether_msgs/msg/TickPlan", Kind.STAGE)
 TRUTH = Topic("/world/truth", "tether_msgs/msg/WorldTruth", Kind.STAGE)
+MEASURES = Topic("/world/measures", "tether_msgs/msg/WorldTruth", Kind.STAGE)
+"""The world's state for the reward server, which alone may listen; policies have no part in it."""
 EXECUTED = Topic("/command/executed", "tether_msgs/msg/ExecutedCommand", Kind.STAGE)
 
 IMU_BATCH = Topic("/imu/batch", "tether_msgs/msg/ImuBatch", Kind.STAGE)
@@ -50,7 +52,9 @@ POLICY_OUTPUT = Topic("/policy/output", "tether_msgs/msg/PolicyOutput", Kind.STA
 DECISION = Topic("/decision", "tether_msgs/msg/Decision", Kind.STAGE)
 PROPOSED = Topic("/command/proposed", "tether_msgs/msg/ProposedCommand", Kind.STAGE)
 VERDICT = Topic("/safety/verdict", "tether_msgs/msg/SafetyVerdict", Kind.STAGE)
+REWARD = Topic("/reward", "tether_msgs/msg/Reward", Kind.STAGE)
 
+HEARTBEAT = Topic("/heartbeat", "tether_msgs/msg/Heartbeat", Kind.SENSOR)
 EVENTS = Topic("/events", "tether_msgs/msg/Event", Kind.STAGE)
 MODALITY_STATUS = Topic("/modality_status", "tether_msgs/msg/ModalityStatus", Kind.STAGE)
 LIFECYCLE_STATUS = Topic("/lifecycle/status", "diagnostic_msgs/msg/DiagnosticArray", Kind.LATCHED)
@@ -77,6 +81,7 @@ RECORDED = (
     DECISION,
     PROPOSED,
     VERDICT,
+    REWARD,
     EVENTS,
     MODALITY_STATUS,
     DIAGNOSTICS,

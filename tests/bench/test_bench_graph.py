@@ -12,8 +12,8 @@ from tether import topics
 from tether.bags.player import MAX_RATE
 from tether.bags.writer import BagWriter
 from tether.bench import graph
-from tether.bench.graph import DROP_MAX, Peak, find_peak, picture_size
-from tether.bench.way import Way, read_way
+from tether.bench.graph import DROP_MAX, Peak, _ratio, find_peak, picture_size
+from tether.bench.way import Way, joined, read_way
 from tether.codec import convert, encode
 from tether.codec.convert.decision import LOCKSTEP_TIMES, SteadyTimes
 from tether.contracts import (
@@ -85,8 +85,35 @@ def test_times_run_from_the_newest_sample_to_the_first_gated_command_of_its_deci
     assert way.decision_to_proposal_ms == pytest.approx([6.0] * 3)
     assert way.proposal_to_gate_ms == pytest.approx([1.0] * 3)
     assert way.sensor_to_command_ms == pytest.approx([11.0] * 3)
+    assert way.decision_to_command_ms == pytest.approx([8.0] * 3)
     assert way.camera_age_ms == pytest.approx([120.0] * 3)
     assert way.interval_ms == pytest.approx([50.0, 150.0])
+
+
+def test_a_gate_tick_from_before_the_decision_is_not_its_command(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "bag")
+    command = Command(0, 0, 7, Source.CLASSIC, ("a",), np.zeros(1), np.zeros(1), np.zeros(3))
+    left_over = GateOutput(command, Mode.ACTIVE, 1.0, (), None)
+    recording.put(topics.VERDICT, convert.verdict_message(left_over, 1, (), 960 * MS))
+    recording.decision(7, SteadyTimes(1000 * MS, 1003 * MS, 1004 * MS), 1010 * MS, 1011 * MS)
+    way = recording.read()
+    assert way.sensor_to_command_ms == pytest.approx([11.0])
+    assert way.proposal_to_gate_ms == pytest.approx([1.0])
+
+
+def test_ways_of_several_runs_are_joined_without_changing_them() -> None:
+    first, second = Way(wait_ms=[1.0], decisions=2, missed=1), Way(wait_ms=[2.0, 3.0], decisions=3)
+    whole = joined([first, second])
+    assert whole.wait_ms == [1.0, 2.0, 3.0]
+    assert (whole.decisions, whole.missed) == (5, 1)
+    assert first.wait_ms == [1.0]
+
+
+def test_composed_is_compared_round_by_round() -> None:
+    separate = [Way(sensor_to_command_ms=[20.0, 30.0]), Way(sensor_to_command_ms=[50.0])]
+    composed = [Way(sensor_to_command_ms=[12.5]), Way(sensor_to_command_ms=[25.0])]
+    ratio = _ratio({False: separate, True: composed}, lambda way: way.sensor_to_command_ms)
+    assert ratio.value == pytest.approx(2.0)
 
 
 def test_recording_in_lockstep_has_no_times(tmp_path: Path) -> None:

@@ -10,7 +10,10 @@ import pytest
 
 from tether import cli
 
-COMMANDS = ["sim", "eval", "launch", "replay", "bench", "urdf", "doctor"]
+COMMANDS = [
+    *("sim", "eval", "study", "train", "launch", "replay", "bench", "faults", "urdf", "agent", "gateway"),
+    *("sign", "verify", "deploy", "runtimes", "doctor"),
+]
 RUN = [sys.executable, "-c", "import sys; from tether.cli import main; sys.exit(main())"]
 
 

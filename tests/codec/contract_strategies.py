@@ -133,6 +133,8 @@ fused_states = st.builds(
     detections,
     st.integers(0, 4).flatmap(singles),
     skills,
+    st.dictionaries(st.sampled_from(["camera", "imu", "joints", "skill"]), st.sampled_from([0.0, 0.25, 1.0])),
+    st.none() | numbers,
 )
 outputs = st.builds(PolicyOutput, actions, some_refs, ages, names, names, names, st.integers(0, 2**32 - 1), latencies)
 decisions = st.builds(

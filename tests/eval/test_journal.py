@@ -37,6 +37,16 @@ def test_torn_last_line_costs_only_that_episode(tmp_path: Path) -> None:
     assert Journal(path, KEY).read() == {3: result(3)}
 
 
+def test_episode_after_a_torn_line_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "out.json.journal"
+    journal = Journal(path, KEY)
+    journal.append(result(3))
+    journal.append(result(4))
+    path.write_text(path.read_text()[:-20])
+    journal.append(result(5))
+    assert Journal(path, KEY).read() == {3: result(3), 5: result(5)}
+
+
 def test_results_file_is_readable_while_it_is_written(tmp_path: Path) -> None:
     path = tmp_path / "results.jsonl"
     assert read_results(path) == []

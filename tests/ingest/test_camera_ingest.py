@@ -9,6 +9,7 @@ import pytest
 
 from tether.contracts import F32, U8, CameraModel, ImageSample, SampleRef, Stream
 from tether.ingest.camera import CameraIngest, CameraResult, CompressedImage, RawImage
+from tether.ingest.encoder import DetectorEncoder
 from tether.ingest.rejection import Reason
 
 DATA = Path(__file__).parents[1] / "data" / "ingest"
@@ -50,7 +51,7 @@ def reason(result: CameraResult) -> Reason | None:
 
 def test_good_picture_gives_detections_with_its_stamp_and_sequence() -> None:
     spy = Spy()
-    ingest = CameraIngest(spy)
+    ingest = CameraIngest(DetectorEncoder(spy))
     ingest.ingest(raw(1), camera(), 40 * MS)
     result = ingest.ingest(raw(2), camera(), 70 * MS)
     assert result.feature.ref == SampleRef(Stream.CAMERA, 66 * MS, 1)
@@ -60,46 +61,50 @@ def test_good_picture_gives_detections_with_its_stamp_and_sequence() -> None:
 
 def test_refused_picture_keeps_its_record_with_the_reason() -> None:
     spy = Spy()
-    result = CameraIngest(spy).ingest(raw(data=bytes(30)), camera(), 40 * MS)
+    result = CameraIngest(DetectorEncoder(spy)).ingest(raw(data=bytes(30)), camera(), 40 * MS)
     assert result.feature.ref.stamp_ns == 33 * MS
     assert result.feature.rejected is not None and result.feature.rejected.startswith("short_data: 30 bytes")
     assert result.feature.detections.shape == (0, 6) and not spy.seen
 
 
 def test_picture_with_a_bad_stamp_is_not_even_decoded() -> None:
-    result = CameraIngest(Spy()).ingest(raw(data=b"", encoding="nonsense"), camera(), 5_000 * MS)
+    result = CameraIngest(DetectorEncoder(Spy())).ingest(raw(data=b"", encoding="nonsense"), camera(), 5_000 * MS)
     assert reason(result) is Reason.LATE_STAMP
 
 
 def test_depth_picture_on_the_colour_topic_is_refused_by_name() -> None:
-    result = CameraIngest(Spy()).ingest(raw(encoding="16UC1", step=12, data=bytes(48)), camera(), 40 * MS)
+    result = CameraIngest(DetectorEncoder(Spy())).ingest(
+        raw(encoding="16UC1", step=12, data=bytes(48)), camera(), 40 * MS
+    )
     assert reason(result) is Reason.DEPTH_NOT_COLOUR
 
 
 def test_intrinsics_of_another_resolution_are_refused() -> None:
-    assert reason(CameraIngest(Spy()).ingest(raw(), camera(640, 480), 40 * MS)) is Reason.CAMERA_MISMATCH
+    assert (
+        reason(CameraIngest(DetectorEncoder(Spy())).ingest(raw(), camera(640, 480), 40 * MS)) is Reason.CAMERA_MISMATCH
+    )
 
 
 def test_picture_before_the_first_camera_info_is_taken_without_a_model() -> None:
-    result = CameraIngest(Spy()).ingest(raw(), None, 40 * MS)
+    result = CameraIngest(DetectorEncoder(Spy())).ingest(raw(), None, 40 * MS)
     assert result.rejection is None and result.feature.camera is None
 
 
 def test_picture_of_a_world_goes_the_same_way() -> None:
     sample = ImageSample(SampleRef(Stream.CAMERA, 33 * MS, 9), RGB, camera())
-    result = CameraIngest(Spy()).ingest(sample, sample.camera, 153 * MS, sample.ref.sequence)
+    result = CameraIngest(DetectorEncoder(Spy())).ingest(sample, sample.camera, 153 * MS, sample.ref.sequence)
     assert result.feature.ref == sample.ref and result.rgb is RGB
 
 
 def test_camera_with_jitter_may_deliver_out_of_order() -> None:
-    ingest = CameraIngest(Spy())
+    ingest = CameraIngest(DetectorEncoder(Spy()))
     results = [ingest.ingest(raw(i), camera(), 200 * MS) for i in (1, 3, 2, 4)]
     assert [r.reordered for r in results] == [False, False, True, False]
     assert all(r.rejection is None for r in results)
 
 
 def test_looped_recording_clears_once_and_goes_on() -> None:
-    ingest = CameraIngest(Spy())
+    ingest = CameraIngest(DetectorEncoder(Spy()))
     first = [ingest.ingest(raw(i), camera(), i * 33 * MS + MS) for i in range(1, 30)]
     second = [ingest.ingest(raw(i), camera(), i * 33 * MS + MS) for i in range(1, 30)]
     assert not any(r.jump for r in first)
@@ -110,9 +115,11 @@ def test_looped_recording_clears_once_and_goes_on() -> None:
 def test_recorded_raspberry_pi_picture_is_refused_for_its_stamp_and_decoded_under_a_right_one() -> None:
     record_ns, stamp_ns = 1491682361550891160, 1491682360314066469
     data = (DATA / "aruco_raspicam.jpg").read_bytes()
-    late = CameraIngest(Spy()).ingest(CompressedImage(stamp_ns, "jpg", data), None, record_ns)
+    late = CameraIngest(DetectorEncoder(Spy())).ingest(CompressedImage(stamp_ns, "jpg", data), None, record_ns)
     assert reason(late) is Reason.LATE_STAMP and late.rejection is not None and "1236.8 ms" in late.rejection.detail
-    good = CameraIngest(Spy()).ingest(CompressedImage(record_ns - 50 * MS, "jpg", data), None, record_ns)
+    good = CameraIngest(DetectorEncoder(Spy())).ingest(
+        CompressedImage(record_ns - 50 * MS, "jpg", data), None, record_ns
+    )
     assert good.rgb is not None and good.rgb.shape == (960, 1280, 3)
 
 
@@ -124,12 +131,12 @@ def test_recorded_pictures_with_stamp_zero_are_refused_for_it(kind: str) -> None
         message = RawImage(0, "bgr8", 640, 480, int(recorded["step"]), False, recorded["data"])
     else:
         message = CompressedImage(0, "bgr8; jpeg compressed bgr8", (DATA / "rosbag2js.jpg").read_bytes())
-    assert reason(CameraIngest(Spy()).ingest(message, None, 1553145698459670219)) is Reason.ZERO_STAMP
+    assert reason(CameraIngest(DetectorEncoder(Spy())).ingest(message, None, 1553145698459670219)) is Reason.ZERO_STAMP
 
 
 def test_recorded_bgr8_picture_comes_out_with_red_and_blue_in_place() -> None:
     recorded = np.load(DATA / "rosbag2js_bgr8.npz")
     message = RawImage(33 * MS, "bgr8", 640, 480, int(recorded["step"]), False, recorded["data"])
-    result = CameraIngest(Spy()).ingest(message, None, 40 * MS)
+    result = CameraIngest(DetectorEncoder(Spy())).ingest(message, None, 40 * MS)
     assert result.rgb is not None
     assert np.array_equal(result.rgb, recorded["data"].reshape(480, 640, 3)[:, :, ::-1])

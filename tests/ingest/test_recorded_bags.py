@@ -18,6 +18,7 @@ from rosbags.typesys import Stores, get_typestore
 
 from tether.contracts import F32, U8, CameraModel
 from tether.ingest.camera import CameraIngest, CompressedImage, RawImage
+from tether.ingest.encoder import DetectorEncoder
 from tether.ingest.imu import ImuIngest, ImuReading
 from tether.ingest.rejection import Reason
 
@@ -85,7 +86,7 @@ def test_synthetic_imu_recorded_four_seconds_late_is_refused() -> None:
 def test_synthetic_image_of_30_bytes_is_refused_with_the_numbers() -> None:
     for m, _ in messages(bag("rosbags_rs/test_bag_mcap"), "Image"):
         raw = RawImage(stamp_ns(m), m.encoding, m.width, m.height, m.step, bool(m.is_bigendian), m.data)
-        rejection = CameraIngest(NoDetector()).ingest(raw, None, raw.stamp_ns).rejection
+        rejection = CameraIngest(DetectorEncoder(NoDetector())).ingest(raw, None, raw.stamp_ns).rejection
         assert rejection is not None and rejection.reason is Reason.SHORT_DATA
         assert "30 bytes" in rejection.detail and "921600" in rejection.detail
 
@@ -93,12 +94,12 @@ def test_synthetic_image_of_30_bytes_is_refused_with_the_numbers() -> None:
 def test_synthetic_jpeg_of_10_bytes_is_refused_as_truncated() -> None:
     for m, _ in messages(bag("rosbags_rs/test_bag_mcap"), "CompressedImage"):
         image = CompressedImage(stamp_ns(m), m.format, m.data)
-        rejection = CameraIngest(NoDetector()).ingest(image, None, image.stamp_ns).rejection
+        rejection = CameraIngest(DetectorEncoder(NoDetector())).ingest(image, None, image.stamp_ns).rejection
         assert rejection is not None and rejection.reason is Reason.TRUNCATED
 
 
 def test_soccer_pictures_are_taken_on_the_clock_of_their_headers() -> None:
-    ingest, taken = CameraIngest(NoDetector()), 0
+    ingest, taken = CameraIngest(DetectorEncoder(NoDetector())), 0
     with bag("amber_soccer/soccer_goal_12.mcap").open("rb") as file:
         for _, _, stored in make_reader(file).iter_messages():
             cdr = zstandard.ZstdDecompressor().decompress(stored.data, max_output_size=50_000_000)
@@ -114,7 +115,7 @@ def test_old_sqlite_bag_gives_a_dead_imu_and_pictures_without_a_stamp() -> None:
     image: Any = TYPES.deserialize_cdr(rows[2][0], "sensor_msgs/msg/Image")
     jpeg: Any = TYPES.deserialize_cdr(rows[3][0], "sensor_msgs/msg/CompressedImage")
     imu: Any = TYPES.deserialize_cdr(rows[5][0], "sensor_msgs/msg/Imu")
-    camera = CameraIngest(NoDetector())
+    camera = CameraIngest(DetectorEncoder(NoDetector()))
     raw = RawImage(0, image.encoding, image.width, image.height, image.step, False, image.data)
     for message, now_ns in ((raw, rows[2][1]), (CompressedImage(0, jpeg.format, jpeg.data), rows[3][1])):
         rejection = camera.ingest(message, None, now_ns).rejection

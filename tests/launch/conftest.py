@@ -13,6 +13,7 @@ import pytest
 GRAPH = [
     ("tether_world", "world"),
     ("tether_safety", "safety_supervisor"),
+    ("tether_safety", "black_box"),
     ("tether_ingest", "imu_ingest"),
     ("tether_ingest", "camera_ingest"),
     ("tether_fusion", "fusion"),

@@ -53,6 +53,20 @@ def test_composed_stages_share_one_process_whose_nodes_keep_their_names(prefix):
     assert not [word for word in composed.command([Path("p")] * len(composed.parameters)) if "__node" in word]
 
 
+def test_rewards_come_from_a_process_of_their_own_that_alone_is_shown_what_the_world_measures(prefix):
+    prefix.add("tether_opd", "reward_server")
+    plan = plan_of(prefix, "sim.launch.xml", rewards="true", seed="4")
+    assert managed(plan) == ["recorder", "reward_server", "safety_supervisor", *STAGES, "world"]
+    assert parameters(plan, "world")["measures"] is True
+    assert parameters(plan, "reward_server")["seed"] == 4
+
+
+def test_black_box_hears_all_and_goes_down_before_the_gate_whose_silence_would_be_a_trip(prefix):
+    plan = plan_of(prefix, "sim.launch.xml", black_box="true", black_box_folder="here")
+    assert managed(plan) == ["recorder", "safety_supervisor", *STAGES, "black_box", "world"]
+    assert parameters(plan, "black_box")["folder"] == "here"
+
+
 def test_isaac_brings_its_own_world(prefix):
     plan = plan_of(prefix, "sim.launch.xml", world="isaac", record="false")
     assert labels(plan) == ["safety_supervisor", *STAGES, "lifecycle_manager"]
@@ -73,6 +87,9 @@ def test_arguments_reach_every_node_that_needs_them(prefix):
         "episodes": 3,
         "seed": 9,
         "truth_age_ms": 0,
+        "arbiter": "student_alone",
+        "spool": "",
+        "measures": False,
         "results": "",
     }
     for label in ("safety_supervisor", *STAGES):
@@ -82,6 +99,8 @@ def test_arguments_reach_every_node_that_needs_them(prefix):
     environment = {
         "ROS_DOMAIN_ID": "41",
         "ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST",
+        "MALLOC_MMAP_THRESHOLD_": "33554432",
+        "MALLOC_TRIM_THRESHOLD_": "268435456",
         "OMP_NUM_THREADS": "2",
         "OPENBLAS_NUM_THREADS": "2",
     }
@@ -113,7 +132,7 @@ def test_robot_goes_up_after_its_driver_and_down_before_it(prefix):
     prefix.add("tether_robot", "driver")
     plan = plan_of(prefix, "robot.launch.xml", composed="false")
     assert labels(plan)[:2] == ["driver", "safety_supervisor"]
-    assert managed(plan) == ["recorder", "driver", "safety_supervisor", *STAGES]
+    assert managed(plan) == ["recorder", "driver", "safety_supervisor", *STAGES, "black_box"]
     assert parameters(plan, "policy")["mode"] == "realtime"
     assert parameters(plan, "safety_supervisor")["physical"] is True
     assert parameters(plan, "safety_supervisor")["wait_for_match"] is True

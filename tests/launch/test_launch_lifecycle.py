@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from tether.clock import ManualClock
-from tether.launch.lifecycle import Answer, Deadlines, Interrupted, Lineup, NodeFaultError, State, Transition
+from tether.launch.lifecycle import GONE_S, Answer, Deadlines, Interrupted, Lineup, NodeFaultError, State, Transition
 
 NODES = ["world", "gate", "fusion", "policy"]
 DEADLINES = Deadlines(offer_s=20.0, configure_s=30.0, activate_s=10.0, stop_s=1.8, lost_s=3.0)
@@ -25,6 +25,7 @@ class Cardboard:
         self.leaves: dict[str, Transition] = {}
         self.absent: set[str] = set()
         self.mute: set[str] = set()
+        self.twins: set[str] = set()
         self.interrupt_at = ""
 
     def pass_time(self, seconds: float) -> None:
@@ -35,6 +36,9 @@ class Cardboard:
             return Answer.DONE
         self.pass_time(timeout_s)
         return Answer.SILENT
+
+    def is_alone(self, node: str) -> bool:
+        return node not in self.twins
 
     def is_offered(self, node: str) -> bool:
         return node not in self.absent
@@ -97,6 +101,14 @@ def test_node_that_refuses_is_named_and_only_what_is_up_goes_down(lineup, remote
     assert lineup.bring_down() == []
     assert remote.asked[:2] == ["deactivate gate", "deactivate world"]
     assert sorted(remote.asked[2:]) == [f"shutdown {node}" for node in ("fusion", "gate", "policy", "world")]
+
+
+def test_name_that_two_nodes_answer_to_is_a_fault_and_the_other_graphs_node_is_left_alone(lineup, remote):
+    remote.twins.add("gate")
+    with pytest.raises(NodeFaultError, match="'gate' is there more than once: another graph runs"):
+        lineup.bring_up()
+    assert lineup.bring_down() == []
+    assert not [word for word in remote.asked if word.endswith("gate")]
 
 
 def test_node_that_never_comes_is_named_with_the_deadline(lineup, remote):
@@ -176,11 +188,32 @@ def test_silent_node_is_lost_after_its_deadline_and_not_before(lineup, remote):
     assert "has not told its state for 3.5 s" in report.trouble
 
 
-def test_node_whose_process_ended_is_lost_at_once(lineup, remote):
+def test_node_that_drops_out_of_discovery_for_a_moment_has_not_ended(lineup, remote):
+    lineup.bring_up()
+    for _ in range(3):
+        remote.absent.add("world")
+        assert lineup.watch(0.5) == []
+        remote.pass_time(GONE_S - 0.1)
+        assert lineup.watch(0.5) == []
+        remote.absent.clear()
+        assert lineup.watch(0.5) == []
+
+
+def test_silence_is_not_taken_for_an_end(lineup, remote):
+    lineup.bring_up()
+    remote.mute.add("world")
+    remote.pass_time(60.0)
+    (report,) = lineup.watch(0.5)
+    assert report.state is State.UNKNOWN
+
+
+def test_node_whose_process_ended_is_gone_within_moments(lineup, remote):
     lineup.bring_up()
     remote.absent.add("world")
+    assert lineup.watch(0.5) == []
+    remote.pass_time(GONE_S)
     (report,) = lineup.watch(0.5)
-    assert report.node == "world"
+    assert (report.node, report.state) == ("world", State.GONE)
     assert "its process has ended" in report.trouble
     remote.asked.clear()
     assert lineup.bring_down() == []

@@ -145,14 +145,17 @@ def processes_in(domain: int) -> list[str]:
 
 
 def shared_memory_of(domain: int) -> set[Path]:
-    """Files of Fast DDS in /dev/shm that the processes of launches in `domain` map now."""
+    """Segments of Fast DDS in /dev/shm that the processes of launches in `domain` map now.
+
+    Not the ports: processes of other domains may take the same ones.
+    """
     files = set()
     for process in processes_in(domain):
         try:
             maps = Path("/proc", process.split()[0], "maps").read_text()
         except OSError:
             continue  # ended meanwhile
-        files |= {Path(path) for path in re.findall(r"/dev/shm/fast(?:rtps|dds)_\S+", maps)}
+        files |= {Path(path) for path in re.findall(r"/dev/shm/fast(?:rtps|dds)_[0-9a-f]+(?!\S)", maps)}
     return files
 
 

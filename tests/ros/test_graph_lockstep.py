@@ -19,8 +19,8 @@ from tether.rollout import Rollout
 pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.timeout(400)]
 
 TRUTH_ALONE = {topics.TRUTH.name}
-NEVER = {topics.COMPRESSED_IMAGE.name, topics.DIAGNOSTICS.name}
-"""Topics that are recorded where somebody publishes them; the simulated graph does not."""
+NEVER = {topics.COMPRESSED_IMAGE.name, topics.DIAGNOSTICS.name, topics.REWARD.name}
+"""Topics that are recorded where somebody publishes them; the simulated graph, as it starts by default, does not."""
 
 
 def core(policy: str, task: str, profile: str, seeds: list[int], starts_ns: list[int]) -> Any:

@@ -15,7 +15,6 @@ import pytest
 import rclpy
 import tether_ros.node
 from PIL import Image
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
@@ -24,6 +23,7 @@ from tether_ingest.camera_ingest import CameraIngestNode
 from tether_ingest.imu_ingest import ImuIngestNode
 from tether_policy.policy import PolicyNode
 from tether_ros import qos
+from tether_ros.executor import DrainingExecutor
 from tether_ros.node import StageNode
 
 from tether import topics
@@ -68,7 +68,7 @@ class Bench:
         rclpy.init(args=words, domain_id=self._domain, signal_handler_options=SignalHandlerOptions.NO)
         self.node = kind()
         self._tester = rclpy.create_node("tester")
-        self._executor = SingleThreadedExecutor()
+        self._executor = DrainingExecutor(lambda: None)
         for node in (self.node, self._tester):
             self._executor.add_node(node)
         for topic in (topics.EVENTS, topics.MODALITY_STATUS, *hear):

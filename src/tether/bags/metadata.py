@@ -5,7 +5,6 @@ Layout after rosbag2_storage/include/rosbag2_storage/yaml.hpp (https://github.co
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ import yaml
 from rosbags.interfaces import Qos
 
 from tether.bags.qos import qos_to_plain
+from tether.files import replaced
 
 VERSION = 9
 NO_TIME_NS = 2**63 - 1
@@ -84,9 +84,8 @@ def dump(information: Mapping[str, Any]) -> str:
 
 def write(folder: Path, information: Mapping[str, Any]) -> None:
     """Write metadata.yaml whole or not at all."""
-    partial = folder / "metadata.yaml.part"
-    partial.write_text(dump({"rosbag2_bagfile_information": information}), encoding="utf-8")
-    os.replace(partial, folder / "metadata.yaml")
+    with replaced(folder / "metadata.yaml") as file:
+        file.write(dump({"rosbag2_bagfile_information": information}).encode())
 
 
 def _span(start_ns: int | None, end_ns: int | None) -> dict[str, Any]:

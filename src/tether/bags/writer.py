@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from mcap.writer import CompressionType
@@ -173,6 +173,9 @@ class BagWriter:
         if type_name not in self._store.fielddefs:
             fault = Fault(name, f"type {type_name}", "a type in the type store")
             raise InvalidInputError("recording", [fault], "register the package's .msg files with the store")
+        if known is not None:
+            self._topics[name] = replace(known, qos=tuple(qos))
+            return
         definition = self._store.generate_msgdef(type_name, ros_version=2)[0]
         self._topics[name] = _Topic(name, type_name, tuple(qos), definition, self._store.hash_rihs01(type_name))
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
 from pathlib import Path
 from typing import Any
 
+from tether.arguments import add_table_parser, chosen_module
 from tether.bench.figures import Benchmark
 from tether.results import require_writable, write_json
 
@@ -16,6 +16,12 @@ BENCHMARKS = {
     "replay": ("tether.bags.bench", "delivery of a bag against bare reading, and through DDS"),
     "align": ("tether.align.bench", "matching three streams against message_filters"),
     "gate": ("tether.safety.bench", "time and jitter of one tick of the gate"),
+    "integrity": ("tether.integrity.bench", "an update of the critical state: tree, signature, database, disk"),
+    "breaker": ("tether.bench.breaker", "what the reward breaker catches, its false trips and its cost"),
+    "heartbeat": ("tether.bench.heartbeat", "CPU of one beat a process against bond-like beats of every node"),
+    "rewards": ("tether.rewards.bench", "subgoals verified by the robot's sensors against the world's state"),
+    "bus": ("tether.hardware.bench", "servo bus and IMU of the robot against emulated devices"),
+    "gateway": ("tether.bench.gateway", "many calls at a time, with kills of workers, Redis and the gateway"),
     "graph": ("tether.bench.graph", "peak rate, latency from sensor to command, CPU and memory of each node"),
 }
 """Name → module with `add_arguments(parser)` and `measure(arguments) -> Benchmark`, and what it measures."""
@@ -23,25 +29,20 @@ BENCHMARKS = {
 
 def add_parser(subparsers: Any) -> None:
     """Register the command."""
-    width = max(len(name) for name in BENCHMARKS)
-    listed = "\n".join(f"  {name:<{width}}  {doc}" for name, (_, doc) in BENCHMARKS.items())
-    parser = subparsers.add_parser(
+    add_table_parser(
+        subparsers,
         "bench",
+        BENCHMARKS,
         help="measure, side by side with a reference",
-        description="Each benchmark measures ours and a reference in turn, and prints medians, spread and ratios.\n\n"
-        f"benchmarks:\n{listed}\n\n`tether bench NAME --help` lists what one of them takes.",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        intro="Each benchmark measures ours and a reference in turn, and prints medians, spread and ratios.",
+        title="benchmarks",
+        run=run,
     )
-    parser.add_argument("name", metavar="NAME", choices=BENCHMARKS, help="one of those above")
-    parser.add_argument("arguments", metavar="...", nargs=argparse.REMAINDER, help="its arguments")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Measure, print, write. Only the module of the benchmark that is run is imported."""
-    name, doc = BENCHMARKS[arguments.name]
-    module = importlib.import_module(name)
-    parser = argparse.ArgumentParser(prog=f"tether bench {arguments.name}", description=doc)
+    module, parser = chosen_module("bench", BENCHMARKS, arguments.name)
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the result for machines")
     module.add_arguments(parser)
     chosen = parser.parse_args(arguments.arguments)

@@ -10,28 +10,32 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import re
+import shutil
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import yaml
 
 from tether.assembly import profile
 from tether.bags.player import MAX_RATE, MIN_RATE
-from tether.bench.figures import Benchmark, Metric
+from tether.bench.figures import Benchmark, Metric, Ratio
 from tether.bench.processes import ProcessWatch, Usage
-from tether.bench.way import Way, read_way
+from tether.bench.way import Way, joined, read_way
 from tether.errors import DeadlineError, TetherError
 from tether.eval.graph import GraphRun
 from tether.eval.result import Setting
 from tether.launch.domain import own_domain
+from tether.launch.output import Line
 from tether.launch.reader import read
 from tether.launch.runner import Runner
 from tether.resources import resource_path
 
 DROP_MAX = 0.05
-_START_UP_S = 15.0
+_START_UP_S, _SETTLE_S = 120.0, 5.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,7 +44,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--size", type=picture_size, default=(640, 480), metavar="WxH", help="camera pictures (default: 640x480)"
     )
-    parser.add_argument("--composed", action="store_true", help="the stages before the gate share one process")
+    modes = parser.add_mutually_exclusive_group()
+    modes.add_argument("--composed", action="store_true", help="the stages before the gate share one process")
+    modes.add_argument(
+        "--both", type=int, default=0, metavar="ROUNDS", help="separate and composed in turn, so many times each"
+    )
     parser.add_argument("--no-peak", action="store_true", help="leave the search for the peak rate out")
 
 
@@ -48,9 +56,11 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
     """Run it. Needs the ROS 2 nodes (make setup)."""
     with tempfile.TemporaryDirectory(prefix="tether-bench-") as name:
         folder = Path(name)
+        if arguments.both:
+            return _side_by_side(folder, arguments.size, arguments.seconds, arguments.both)
         bag = folder / "live"
         usage = _live(folder, bag, arguments.size, arguments.seconds, arguments.composed)
-        way = read_way(bag)
+        way = _require_decisions(read_way(bag))
         metrics = _metrics(way, usage)
         notes = _notes(way, arguments.size, arguments.composed)
         if not arguments.no_peak:
@@ -59,6 +69,54 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
             metrics["peak_picture_rate"] = Metric.of([peak.kept * base_hz], "Hz")
             notes = (*notes, peak.note(base_hz))
     return Benchmark("graph", metrics, {}, notes)
+
+
+def _side_by_side(folder: Path, size: tuple[int, int], seconds: float, rounds: int) -> Benchmark:
+    """Separate processes and the composed one in turn: what drifts, and the phases of timers, hit both alike."""
+    ways: dict[bool, list[Way]] = {False: [], True: []}
+    usages: dict[bool, list[dict[str, Usage]]] = {False: [], True: []}
+    for number in range(rounds):
+        for composed in (False, True):
+            bag = folder / f"{number}-{composed}"
+            usages[composed].append(_live(folder, bag, size, seconds, composed))
+            ways[composed].append(_require_decisions(read_way(bag)))
+            shutil.rmtree(bag)
+    metrics = _metrics(joined(ways[False]), _usage_of_all(usages[False]))
+    for name, metric in _metrics(joined(ways[True]), _usage_of_all(usages[True])).items():
+        metrics[f"composed_{name}"] = metric
+    ratios = {
+        "composed_vs_separate": _ratio(ways, lambda way: way.sensor_to_command_ms),
+        "composed_vs_separate_without_wait": _ratio(ways, lambda way: way.decision_to_command_ms),
+    }
+    notes = [note for composed in (False, True) for note in _notes(joined(ways[composed]), size, composed)]
+    return Benchmark("graph", metrics, ratios, (f"{rounds} rounds in turn", *dict.fromkeys(notes)))
+
+
+def _require_decisions(way: Way) -> Way:
+    """What was recorded has to hold decisions that reached the gate."""
+    if not way.sensor_to_command_ms:
+        raise TetherError(
+            f"no gated command was recorded ({way.decisions} decisions); the machine is too busy for this"
+        )
+    return way
+
+
+def _ratio(ways: dict[bool, list[Way]], times: Callable[[Way], list[float]]) -> Ratio:
+    """Of the medians of rounds that followed each other."""
+    separate, composed = ([float(np.median(times(way))) for way in ways[mode]] for mode in (False, True))
+    return Ratio.of(composed, separate, "one process a stage")
+
+
+def _usage_of_all(usages: Sequence[dict[str, Usage]]) -> dict[str, Usage]:
+    """Over rounds; every round has the same processes."""
+    return {
+        name: Usage(
+            sum(used[name].cpu_s for used in usages),
+            sum(used[name].wall_s for used in usages),
+            max(used[name].rss_mib for used in usages),
+        )
+        for name in usages[0]
+    }
 
 
 def picture_size(text: str) -> tuple[int, int]:
@@ -103,11 +161,27 @@ def _live(folder: Path, bag: Path, size: tuple[int, int], seconds: float, compos
     run = GraphRun(setting, episodes=1000, lockstep=False, bag=bag, composed=composed)
     with own_domain() as domain:
         plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(folder / "results.jsonl", domain))
-        with Runner(plan, log_dir=folder) as runner:
-            _require_running(runner, _START_UP_S)
+        said: list[Line] = []
+        with Runner(plan, log_dir=folder, sink=said.append) as runner:
+            _await_active(runner, said)
+            _require_running(runner, _SETTLE_S)
             with ProcessWatch({name: process.pid for name, process in runner.processes.items()}) as watch:
                 _require_running(runner, seconds)
     return watch.usage()
+
+
+def _await_active(runner: Runner, said: Sequence[Line]) -> None:
+    """Until the manager says that all nodes are active; DeadlineError where that takes too long."""
+    deadline_s = time.monotonic() + _START_UP_S
+    seen = 0
+    while True:
+        lines = said[seen:]
+        seen += len(lines)
+        if any("lifecycle_up" in line.text for line in lines):
+            return
+        if time.monotonic() > deadline_s:
+            raise DeadlineError("the graph comes up", _START_UP_S, ["lifecycle_up from the manager"])
+        _require_running(runner, 0.2)
 
 
 def _require_running(runner: Runner, seconds: float) -> None:
@@ -139,6 +213,7 @@ def _plain_lists(value: object) -> object:
 def _metrics(way: Way, usage: dict[str, Usage]) -> dict[str, Metric]:
     lists = {
         "sensor_to_command_ms": way.sensor_to_command_ms,
+        "decision_to_command_ms": way.decision_to_command_ms,
         "wait_for_decision_ms": way.wait_ms,
         "fusion_ms": way.fusion_ms,
         "policy_ms": way.policy_ms,
@@ -164,7 +239,7 @@ def _notes(way: Way, size: tuple[int, int], composed: bool) -> tuple[str, ...]:
         f"recorder on, world rendered on the same CPU, {'composed' if composed else 'one process a stage'}",
         f"{way.decisions} decisions, {way.missed} missed; {way.features} of {way.pictures} pictures looked at",
         "sensor_to_command: newest sample used arrived at fusion to first gated command of that decision; "
-        "wait_for_decision is the part spent waiting for the next decision",
+        "wait_for_decision is the part of it spent waiting for the next decision, decision_to_command the rest",
     )
 
 

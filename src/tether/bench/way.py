@@ -32,7 +32,8 @@ class Way:
     """Lists of times in ms, one entry a decision, and counts.
 
     wait: newest sample arrived → fusion began. sensor_to_command: newest sample arrived → first gated command of the
-    decision. interval: between decisions. missed: decisions that a period passed without.
+    decision. decision_to_command: the same without the wait. interval: between decisions. missed: decisions that a
+    period passed without.
     """
 
     wait_ms: list[float] = field(default_factory=list)
@@ -42,6 +43,7 @@ class Way:
     decision_to_proposal_ms: list[float] = field(default_factory=list)
     proposal_to_gate_ms: list[float] = field(default_factory=list)
     sensor_to_command_ms: list[float] = field(default_factory=list)
+    decision_to_command_ms: list[float] = field(default_factory=list)
     camera_age_ms: list[float] = field(default_factory=list)
     interval_ms: list[float] = field(default_factory=list)
     decisions: int = 0
@@ -50,12 +52,21 @@ class Way:
     features: int = 0
 
 
+def joined(ways: Sequence[Way]) -> Way:
+    """All of them as one: lists one after the other, counts summed."""
+    whole = Way()
+    for way in ways:
+        for name, value in vars(way).items():
+            setattr(whole, name, getattr(whole, name) + value)
+    return whole
+
+
 def read_way(bag: Path) -> Way:
     """Read a recording's times; in lockstep recordings they are zero and the lists stay empty."""
     way = Way()
     states: dict[tuple[int, int], Any] = {}
-    proposals: dict[tuple[int, int], Any] = {}
-    verdicts: dict[tuple[int, int], Any] = {}
+    proposals: dict[tuple[int, int], int] = {}
+    verdicts: dict[tuple[int, int], list[int]] = {}
     with open_bag(bag) as opened:
         wanted = [name for name in opened.topics if name in _READ]
         for message in opened.messages(topics=wanted, check=False):
@@ -72,27 +83,31 @@ def read_way(bag: Path) -> Way:
             elif topic is topics.POLICY_OUTPUT:
                 way.policy_ms += [ns * 1e-6 for ns in convert.policy_output_from(msg).latency_ns.values()]
             elif topic is topics.PROPOSED and msg.steady_ns:
-                proposals.setdefault((int(msg.episode), int(msg.decision_id)), msg)
+                proposals.setdefault((int(msg.episode), int(msg.decision_id)), int(msg.steady_ns))
             elif topic is topics.VERDICT and msg.steady_ns:
-                verdicts.setdefault((int(msg.episode), int(msg.decision_id)), msg)
+                verdicts.setdefault((int(msg.episode), int(msg.decision_id)), []).append(int(msg.steady_ns))
     for key, state in states.items():
         if state.end_steady_ns and state.arrival_steady_ns:
-            _add_decision(way, state, proposals.get(key), verdicts.get(key))
+            _add_decision(way, state, proposals.get(key), verdicts.get(key, []))
     _count_intervals(way, [states[key] for key in sorted(states)])
     return way
 
 
-def _add_decision(way: Way, state: Any, proposal: Any, verdict: Any) -> None:
+def _add_decision(way: Way, state: Any, proposed_ns: int | None, gated_ns: Sequence[int]) -> None:
+    """Times of one decision. proposed_ns, gated_ns: steady times of its first proposal and of its gate ticks."""
     way.decisions += 1
     way.wait_ms.append((state.start_steady_ns - state.arrival_steady_ns) * 1e-6)
     way.fusion_ms.append((state.end_steady_ns - state.start_steady_ns) * 1e-6)
     way.camera_age_ms += [age.age_ns * 1e-6 for age in state.ages if age.modality == "camera"]
-    if proposal is not None:
-        way.decision_to_proposal_ms.append((proposal.steady_ns - state.end_steady_ns) * 1e-6)
-    if verdict is not None:
-        way.sensor_to_command_ms.append((verdict.steady_ns - state.arrival_steady_ns) * 1e-6)
-        if proposal is not None:
-            way.proposal_to_gate_ms.append((verdict.steady_ns - proposal.steady_ns) * 1e-6)
+    if proposed_ns is None:
+        return
+    way.decision_to_proposal_ms.append((proposed_ns - state.end_steady_ns) * 1e-6)
+    # As an episode begins, the gate's ticks still bear the number of a decision of the one before.
+    command_ns = next((ns for ns in gated_ns if ns >= proposed_ns), None)
+    if command_ns is not None:
+        way.proposal_to_gate_ms.append((command_ns - proposed_ns) * 1e-6)
+        way.sensor_to_command_ms.append((command_ns - state.arrival_steady_ns) * 1e-6)
+        way.decision_to_command_ms.append((command_ns - state.start_steady_ns) * 1e-6)
 
 
 def _count_intervals(way: Way, states: Sequence[Any]) -> None:

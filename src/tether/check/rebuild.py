@@ -15,6 +15,8 @@ from tether.assembly import (
     make_motion_stage,
     make_policy_stage,
 )
+from tether.bridge.arbiter import Arbitration
+from tether.bridge.stage import Around
 from tether.check.recording import Episode, Recording
 from tether.codec import convert, sensors
 from tether.codec.values import floats
@@ -22,6 +24,7 @@ from tether.contracts import (
     Command,
     Decision,
     ExecutedCommand,
+    FusedState,
     ImageFeature,
     ImuBatch,
     ImuSample,
@@ -110,12 +113,20 @@ class Samples:
             raise MissingSampleError(ref) from None
 
 
-def rebuild(episode: Episode, samples: Samples) -> Iterator[Step]:
+@dataclass(frozen=True)
+class Bridging:
+    """How the bridge of a run decided. threshold: of the episode's arbiter, its configured one where None."""
+
+    arbitration: Arbitration = Arbitration.STUDENT_ALONE
+    threshold: float | None = None
+
+
+def rebuild(episode: Episode, samples: Samples, bridging: Bridging) -> Iterator[Step]:
     """Every step of the stages, in the order in which the run took them; ends at a step whose samples are missing.
 
     A decision comes before the commands that follow it, and a tick's command before the gate's verdict on it.
     """
-    again = _Rebuilder(episode, samples)
+    again = _Rebuilder(episode, samples, bridging)
     decisions = deque(sorted(episode.states))
     try:
         for tick, proposed in sorted(episode.proposed.items()):
@@ -134,17 +145,19 @@ def rebuild(episode: Episode, samples: Samples) -> Iterator[Step]:
 class _Rebuilder:
     """The stages of one recorded episode, run once more. `at`: the step that is being rebuilt."""
 
-    def __init__(self, episode: Episode, samples: Samples) -> None:
+    def __init__(self, episode: Episode, samples: Samples, bridging: Bridging) -> None:
         start = episode.start
+        skill = convert.skill_from(start.skill)
         self._episode = episode
         self._samples = samples
         self._number = int(start.episode)
         self._fusion, self._policy = make_fusion_stage(start.policy), make_policy_stage(start.policy)
-        self._bridge, self._motion = make_bridge_stage(), make_motion_stage(start.profile)
-        self._gate = make_gate_stage(start.policy)
-        self._fusion.reset(convert.skill_from(start.skill))
+        self._bridge = make_bridge_stage(bridging.arbitration, start.profile)
+        self._motion = make_motion_stage(start.profile)
+        self._gate = make_gate_stage(start.policy, bridging.arbitration)
+        self._fusion.reset(skill)
         self._policy.reset(int(start.seed))
-        self._bridge.reset()
+        self._bridge.reset(skill, bridging.threshold)
         self._gate.reset()
         self._decisions: dict[int, Decision] = {}
         self._commands: dict[int, Command | None] = {}
@@ -163,17 +176,29 @@ class _Rebuilder:
         arrivals = _arrivals(recorded, self._number, self._samples)
         state = self._fusion.step(decision_id, convert.to_ns(recorded.stamp), arrivals)
         output_record = episode.outputs.get(decision_id)
-        truths = [] if output_record is None else _of(convert.refs_from(output_record.used), Stream.TRUTH)
-        truth = self._samples.truth(truths)
+        truth = self._truth_of(output_record)
         yield Step("fusion", decision_id, recorded, convert.fused_state_message(state, self._number))
         if output_record is None:
             return  # the recording ends between two stages
         output = self._policy.step(state, truth)
         yield Step("policy", decision_id, output_record, convert.policy_output_message(output, self._number))
-        decision = self._decisions[decision_id] = self._bridge.step(output)
-        if decision_id in episode.decisions:
+        decision_record = episode.decisions.get(decision_id)
+        alone = self._bridge.arbitration is Arbitration.STUDENT_ALONE
+        if decision_record is None and not alone:
+            return
+        around = None if alone else self._around(state, decision_record)
+        decision = self._decisions[decision_id] = self._bridge.step(output, around)
+        if decision_record is not None:
             rebuilt = convert.decision_message(decision, self._number)
-            yield Step("opd_bridge", decision_id, episode.decisions[decision_id], rebuilt)
+            yield Step("opd_bridge", decision_id, decision_record, rebuilt)
+
+    def _truth_of(self, record: Any) -> Any:
+        truths = [] if record is None else _of(convert.refs_from(record.used), Stream.TRUTH)
+        return self._samples.truth(truths)
+
+    def _around(self, state: FusedState, record: Any) -> Around:
+        """What lay around a decision, from the names of the samples that went into it."""
+        return Around(state, _arrivals(record, self._number, self._samples), self._truth_of(record))
 
     def command(self, tick: int) -> Step:
         """What the primitives proposed at a tick."""

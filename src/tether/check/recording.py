@@ -18,6 +18,8 @@ from tether.topics import Topic
 
 RUN_CONFIG = "run_config"
 """Kind of the event in which a run says what it was made with."""
+ARBITER_THRESHOLD = "arbiter_threshold"
+"""Kind of the event in which the bridge says an episode's threshold, where it has an arbiter."""
 
 _TOPICS = {
     topic.name: topic
@@ -76,6 +78,8 @@ class Recording:
     samples: dict[Stream, dict[int, Any]] = field(default_factory=lambda: {stream: {} for stream in Stream})
     features: dict[int, Any] = field(default_factory=dict)
     run_config: dict[str, Any] | None = None
+    thresholds: dict[int, float] = field(default_factory=dict)
+    """Episode → threshold of its arbiter."""
 
 
 class _Loader:
@@ -114,6 +118,9 @@ class _Loader:
         elif topic is topics.EVENTS:
             if msg.kind == RUN_CONFIG and r.run_config is None:
                 r.run_config = sensors.event_data(msg)
+            elif msg.kind == ARBITER_THRESHOLD:
+                data = sensors.event_data(msg)
+                r.thresholds[int(data["episode"])] = float(data["threshold"])
         else:
             table, number = _RESULTS[topic]
             numbered = msg.action if topic in (topics.POLICY_OUTPUT, topics.DECISION) else msg

@@ -11,10 +11,11 @@ import numpy as np
 
 from tether.assembly import make_camera_ingest, settings_hashes
 from tether.bags.report import Report
-from tether.check.rebuild import Samples, Step, rebuild
+from tether.bridge.arbiter import Arbitration
+from tether.check.rebuild import Bridging, Samples, Step, rebuild
 from tether.check.recording import Recording, load_recording
 from tether.codec import convert, encode
-from tether.contracts import Stream
+from tether.contracts import F32, Stream
 from tether.errors import Fault, InvalidInputError
 from tether.results import header, library_versions
 
@@ -89,10 +90,11 @@ def check_bag(path: Path) -> CheckReport:
     recording = load_recording(path, make_camera_ingest)
     _require_same_config(recording)
     samples = Samples(recording)
+    arbitration = _arbitration(recording)
     steps: Counter[str] = Counter()
     difference = None
     for number, episode in sorted(recording.episodes.items()):
-        for step in rebuild(episode, samples):
+        for step in rebuild(episode, samples, Bridging(arbitration, recording.thresholds.get(number))):
             fields = _differing(step)
             if fields:
                 difference = _explain(recording, samples, number, step, fields)
@@ -108,6 +110,16 @@ def check_bag(path: Path) -> CheckReport:
     )
 
 
+def _arbitration(recording: Recording) -> Arbitration:
+    """How the bridge decided; runs from before there was an arbiter do not say."""
+    named = (recording.run_config or {}).get("arbiter", Arbitration.STUDENT_ALONE.value)
+    try:
+        return Arbitration(named)
+    except ValueError:
+        ways = ", ".join(way.value for way in Arbitration)
+        raise InvalidInputError("recording to check", [Fault("arbiter", repr(named), f"one of {ways}")]) from None
+
+
 def _require_same_config(recording: Recording) -> None:
     """Refuse a recording made with other settings: its decisions could not come out the same."""
     recorded = (recording.run_config or {}).get("settings")
@@ -116,7 +128,7 @@ def _require_same_config(recording: Recording) -> None:
     start = next(iter(recording.episodes.values())).start
     faults = [
         Fault(f"settings: {key}", f"{str(recorded[key])[:12]}… in the recording", f"{value[:12]}…, the present one")
-        for key, value in settings_hashes(start.task, start.profile).items()
+        for key, value in settings_hashes(start.task, start.profile, start.policy).items()
         if recorded.get(key, value) != value
     ]
     if faults:
@@ -153,6 +165,10 @@ def _same(x: Any, y: Any) -> bool:
     if isinstance(x, float):
         return bool(np.float64(x).tobytes() == np.float64(y).tobytes())
     return bool(x == y)
+
+
+def _same_tokens(x: F32 | None, y: F32 | None) -> bool:
+    return _same(x, y) if x is not None and y is not None else x is y
 
 
 def _explain(recording: Recording, samples: Samples, episode: int, step: Step, fields: tuple[str, ...]) -> Difference:
@@ -198,7 +214,7 @@ def _changed_inputs(recording: Recording, samples: Samples, episode: int, step: 
         elif ref.stream is Stream.CAMERA and ref.stamp_ns in recording.features:
             (seen,) = samples.pictures([ref])
             record = convert.image_feature_from(recording.features[ref.stamp_ns])
-            if not _same(seen.detections, record.detections):
+            if not (_same(seen.detections, record.detections) and _same_tokens(seen.tokens, record.tokens)):
                 changed.append((ref.stream.value, at))
     state = recording.episodes[episode].states.get(step.number) if step.stage == "fusion" else None
     if state is not None and any(name.startswith("joint") for name in _fields(step.recorded, step.rebuilt, "")):

@@ -17,20 +17,32 @@ Tether takes a policy from simulation to a small robot and keeps the two tied to
 
   tether sim                                run episodes in the simulated world through the whole ROS 2 graph
   tether eval --policy classic --task pick  success with confidence interval, failures, report
+  tether train teacher|student|...          train the models that a robot runs
   tether launch FILE name:=value            run a launch file with or without a ROS 2 installation
   tether replay BAG                         feed a recording to the graph; --check recomputes every decision
   tether bench graph|world|replay|...       measure, side by side with a reference
+  tether faults --rounds N --json OUT       put faults into the live graph, measure how long the robot takes to stop
   tether urdf check FILE                    every fault of a robot description at once
+  tether deploy USER@HOST                   send models and configuration to a robot; it goes back by itself
   tether doctor                             what is wrong with this machine, and the fix
 """
 
 _COMMANDS = {
     "sim": ("tether.cli.sim", "run episodes in the simulated world through the whole ROS 2 graph"),
     "eval": ("tether.eval.cli", "success of a policy on a task under a profile"),
+    "study": ("tether.eval.study_cli", "policies side by side: curves, ablations, profiles never seen"),
+    "train": ("tether.train.cli", "train the models that a robot runs"),
     "launch": ("tether.launch.cli", "run a launch file, with or without a ROS 2 installation"),
     "replay": ("tether.bags.cli", "feed a recording to the graph, or check its decisions"),
     "bench": ("tether.bench.cli", "measure, side by side with a reference"),
+    "faults": ("tether.faults.cli", "put faults into the live graph and measure how long the robot takes to stop"),
     "urdf": ("tether.robot.cli", "robot descriptions: every fault at once"),
+    "agent": ("tether.agent.cli", "the agent: task skills, their proof, runs and traces"),
+    "gateway": ("tether.gateway.cli", "calls of task skills over HTTP, in a journal that loses none"),
+    "sign": ("tether.signing.cli", "sign models and skills"),
+    "verify": ("tether.signing.cli_verify", "verify signatures and critical state"),
+    "deploy": ("tether.deploy.cli", "send models, configuration and signatures to a robot, or take them back"),
+    "runtimes": ("tether.runtimes.cli", "what can run models here, and what `auto` chooses and why"),
     "doctor": ("tether.doctor.cli", "what is wrong with this machine, and the fix"),
 }
 """Command → module with `add_parser(subparsers)`, which sets `run` to a function of the parsed arguments; and its help.
@@ -70,7 +82,7 @@ def _run(words: list[str]) -> int:
     parser.add_argument("-v", "--verbose", action="store_true", help="log what is going on")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     chosen = next((word for word in words if not word.startswith("-")), None)
-    if chosen == "eval":  # many small arrays in many processes: threads below them only get in each other's way
+    if chosen in ("eval", "study"):  # many small arrays in many processes: threads below only get in each other's way
         use_one_thread()
     for name, (module, doc) in _COMMANDS.items():
         if name == chosen:

@@ -24,7 +24,9 @@ def add_parser(subparsers: Any) -> None:
         description="Starts launch/sim.launch.xml, runs episodes and leaves result.json, report.html and the bag in "
         "runs/<time> of the current folder, to which runs/latest points.",
     )
-    parser.add_argument("--policy", default="classic", help="scripted (an oracle) or classic (default: %(default)s)")
+    parser.add_argument(
+        "--policy", default="student", help="student, classic, or an oracle: scripted, teacher (default: %(default)s)"
+    )
     parser.add_argument("--task", default="pick", help="name in config/tasks or a YAML file (default: %(default)s)")
     parser.add_argument(
         "--profile", default="real", help="name in config/profiles or a YAML file (default: %(default)s)"

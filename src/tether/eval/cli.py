@@ -15,6 +15,7 @@ from tether.progress import Progress
 from tether.results import header, require_writable, write_json
 
 if TYPE_CHECKING:
+    from tether.bridge.arbiter import Arbitration
     from tether.contracts import EpisodeResult
     from tether.eval.journal import Journal
     from tether.eval.result import Setting
@@ -31,13 +32,22 @@ def add_parser(subparsers: Any) -> None:
         "times and failures by reason. An interrupted one of the core loop goes on where it stopped, if --json names "
         "the same file and the code is the same.",
     )
-    parser.add_argument("--policy", required=True, help="scripted (an oracle) or classic")
+    parser.add_argument(
+        "--policy", required=True, help="student, student@FOLDER, classic, or an oracle: scripted, teacher"
+    )
     parser.add_argument("--task", default="pick", help="name in config/tasks or a YAML file (default: %(default)s)")
     parser.add_argument(
         "--profile", default="real", help="name in config/profiles or a YAML file (default: %(default)s)"
     )
     parser.add_argument("--episodes", type=positive, default=100, metavar="N", help="default: %(default)s")
     parser.add_argument("--seed", type=not_negative, default=0, metavar="S", help="seed of the first episode")
+    parser.add_argument(
+        "--arbiter",
+        type=_arbitration,
+        default="student_alone",
+        metavar="WAY",
+        help="student_alone, student_with_fallback or oracle_teacher (default: %(default)s)",
+    )
     parser.add_argument("--graph", action="store_true", help="through the live ROS 2 nodes, in lockstep")
     parser.add_argument(
         "--truth-age-ms",
@@ -60,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     a = arguments
     require_settings(a.policy, a.task, a.profile)
-    settings = [Setting(a.policy, a.task, a.profile, a.graph, a.seed, age) for age in a.truth_age_ms]
+    settings = [Setting(a.policy, a.task, a.profile, a.graph, a.seed, age, a.arbiter) for age in a.truth_age_ms]
     if a.json is not None:
         require_writable(a.json)
     if a.report is not None:
@@ -115,6 +125,16 @@ def _journal(a: argparse.Namespace, setting: Setting) -> Journal:
     name = f"{a.json.name}.{setting.truth_age_ms:g}ms.journal" if len(a.truth_age_ms) > 1 else f"{a.json.name}.journal"
     # Episodes of other code are other episodes; the hashes in the key say nothing of that.
     return Journal(a.json.with_name(name), {**setting.key(), "commit": header("eval", setting.seed)["commit"]})
+
+
+def _arbitration(text: str) -> Arbitration:
+    from tether.bridge.arbiter import Arbitration
+
+    try:
+        return Arbitration(text)
+    except ValueError:
+        names = ", ".join(way.value for way in Arbitration)
+        raise argparse.ArgumentTypeError(f"{text}: expected one of {names}") from None
 
 
 def _age(text: str) -> float:

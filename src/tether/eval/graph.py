@@ -46,6 +46,7 @@ class GraphRun:
             "episodes": str(self.episodes),
             "seed": str(s.seed),
             "truth_age_ms": str(round(s.truth_age_ms)),
+            "arbiter": s.arbitration.value,
             "record": "true" if self.bag is not None else "false",
             "results": str(results),
             "composed": "true" if self.composed else "false",

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tether.assembly import profile, skills, task
+from tether.bridge.arbiter import Arbitration
 from tether.contracts import EpisodeResult
 from tether.eval.statistics import summarise
 from tether.results import header
@@ -22,6 +23,7 @@ class Setting:
     graph: bool
     seed: int
     truth_age_ms: float = 0.0
+    arbitration: Arbitration = Arbitration.STUDENT_ALONE
 
     def key(self) -> dict[str, Any]:
         """Everything that an episode's result depends on besides its seed."""
@@ -31,6 +33,7 @@ class Setting:
             "profile": self.profile,
             "graph": self.graph,
             "truth_age_ms": self.truth_age_ms,
+            "arbiter": self.arbitration.value,
             "task_sha256": task(self.task).sha256,
             "profile_sha256": profile(self.profile).sha256,
             "skills_sha256": skills().sha256,
@@ -64,7 +67,7 @@ def as_rows(setting: Setting, results: Sequence[EpisodeResult]) -> list[tuple[st
     way = "graph in lockstep" if setting.graph else "core loop"
     age = f", truth {setting.truth_age_ms:g} ms old" if setting.truth_age_ms else ""
     return [
-        ("setting", f"{setting.policy} on {setting.task}, profile {setting.profile}, {way}{age}"),
+        ("setting", f"{setting.policy} on {setting.task}, profile {setting.profile}, {way}{age}{_arbiter(setting)}"),
         ("episodes", f"{s.episodes} (seeds {setting.seed} to {setting.seed + max(s.episodes - 1, 0)})"),
         ("success", f"{s.success_rate:.1%} ({s.successes}); 95 % interval {s.wilson_low:.1%} to {s.wilson_high:.1%}"),
         ("at the first attempt", f"{s.first_attempt_successes / s.episodes:.1%}" if s.episodes else "-"),
@@ -79,6 +82,11 @@ def as_table(setting: Setting, results: Sequence[EpisodeResult]) -> str:
     rows = as_rows(setting, results)
     width = max(len(name) for name, _ in rows)
     return "\n".join(f"  {name:<{width}}  {value}" for name, value in rows) + "\n"
+
+
+def _arbiter(setting: Setting) -> str:
+    alone = setting.arbitration is Arbitration.STUDENT_ALONE
+    return "" if alone else f", arbiter {setting.arbitration.value}"
 
 
 def _figure(value: float | None, unit: str) -> str:

@@ -43,6 +43,8 @@ def evaluate(
 
 
 def _run(setting: Setting, seeds: Sequence[int], workers: int) -> Iterator[EpisodeResult]:
+    if not seeds:
+        return
     if workers <= 1 or len(seeds) <= 1:
         with _rollout(setting) as rollout:
             for seed in seeds:
@@ -79,4 +81,10 @@ def _worker_episode(seed: int) -> EpisodeResult:
 
 
 def _rollout(setting: Setting) -> Rollout:
-    return Rollout(setting.policy, setting.task, setting.profile, truth_age_ms=setting.truth_age_ms)
+    return Rollout(
+        setting.policy,
+        setting.task,
+        setting.profile,
+        truth_age_ms=setting.truth_age_ms,
+        arbitration=setting.arbitration,
+    )

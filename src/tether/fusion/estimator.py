@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
-from tether.contracts import Estimate, ExecutedCommand, ImageFeature, ImuBatch, JointSample, SkillContext
+import numpy as np
+
+from tether.contracts import F32, Estimate, ExecutedCommand, ImageFeature, ImuBatch, JointSample, SkillContext
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +38,23 @@ class Estimator(Protocol):
 
     def state_hash(self) -> str:
         """Hex digest of the recurrent state."""
+
+
+@dataclass(frozen=True, eq=False)
+class Insight:
+    """What a learned estimator says besides its estimate; see the fields of `FusedState` with these names."""
+
+    features: F32 = field(default_factory=lambda: np.zeros(0, np.float32))
+    attention: Mapping[str, float] = field(default_factory=dict)
+    prediction_error: float | None = None
+
+
+@runtime_checkable
+class Encoder(Protocol):
+    """An estimator that encodes: it also has features for a learned policy."""
+
+    def insight(self) -> Insight:
+        """Of the newest update."""
 
 
 class NoEstimator:

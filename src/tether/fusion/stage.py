@@ -16,7 +16,7 @@ from tether.contracts import (
     SkillContext,
     Stream,
 )
-from tether.fusion.estimator import Arrivals, Estimator
+from tether.fusion.estimator import Arrivals, Encoder, Estimator, Insight
 from tether.lockstep import in_order
 
 IMU_WINDOW = 100
@@ -44,9 +44,10 @@ class FusionStage:
 
     def step(self, decision_id: int, stamp_ns: int, arrivals: Arrivals) -> FusedState:
         """The state for decision `decision_id` at `stamp_ns`."""
-        arrivals = _canonical(arrivals)
+        arrivals = canonical(arrivals)
         used = self._take(arrivals)
         estimate = self._estimator.update(stamp_ns, arrivals)
+        insight = self._estimator.insight() if isinstance(self._estimator, Encoder) else Insight()
         window = np.array(self._window).T if self._window else np.zeros((6, 0))
         return FusedState(
             decision_id=decision_id,
@@ -57,8 +58,10 @@ class FusionStage:
             joints=self._joints,
             imu_window=window,
             detections=self._detections,
-            features=np.zeros(0, np.float32),
+            features=insight.features,
             skill=self._skill,
+            attention=insight.attention,
+            prediction_error=insight.prediction_error,
         )
 
     def state_hash(self) -> str:
@@ -88,7 +91,7 @@ class FusionStage:
         return used
 
 
-def _canonical(arrivals: Arrivals) -> Arrivals:
+def canonical(arrivals: Arrivals) -> Arrivals:
     """The same arrivals in an order that does not depend on transport: by stamp, IMU samples in one batch.
 
     What the state becomes then follows from which samples were used, and replay can rebuild it from their names.

@@ -10,7 +10,7 @@ import numpy as np
 from tether.contracts import U8, CameraModel, ImageFeature, ImageSample, SampleRef, Stream
 from tether.ingest.admission import AdmissionConfig, ClockJump, StampAdmission
 from tether.ingest.compressed import decode_compressed
-from tether.ingest.detector import Detector
+from tether.ingest.encoder import PictureEncoder
 from tether.ingest.encodings import Buffer, DepthImage, Order8UC3, Picture, decode_raw
 from tether.ingest.rejection import Reason, RejectedError, Rejection
 
@@ -63,14 +63,14 @@ class CameraResult:
 
 
 class CameraIngest:
-    """Judges one colour camera, runs the detector on what passes. Deterministic in the sequence of calls."""
+    """Judges one colour camera, has the encoder look at what passes. Deterministic in the sequence of calls."""
 
-    def __init__(self, detector: Detector, config: CameraConfig | None = None) -> None:
+    def __init__(self, encoder: PictureEncoder, config: CameraConfig | None = None) -> None:
         self.config = config or CameraConfig()
         self.admission = StampAdmission(self.config.admission)
         self.rejected: Counter[Reason] = Counter()
         self.received = 0
-        self._detector = detector
+        self._encoder = encoder
         self._sequence = 0
 
     def reset(self) -> None:
@@ -114,7 +114,8 @@ class CameraIngest:
             return CameraResult(
                 ImageFeature(ref, camera, _NO_DETECTIONS, rejected=str(error.rejection)), None, error.rejection
             )
-        return CameraResult(ImageFeature(ref, camera, self._detector.detect(rgb, camera)), rgb, None)
+        seen = self._encoder.look(rgb, camera)
+        return CameraResult(ImageFeature(ref, camera, seen.detections, seen.tokens), rgb, None)
 
     def _refuse(
         self, ref: SampleRef, camera: CameraModel | None, rejection: Rejection, jump: ClockJump | None

@@ -77,10 +77,14 @@ class ColourDetector:
 
     def detect(self, rgb: U8, camera: CameraModel | None) -> F32:
         """See `Detector`. confidence: mean likeness of colour, lowered where little of the box is filled."""
-        key = (rgb >> self._SHIFT).astype(np.int32)
-        similarity = self._table[(key[:, :, 0] << 2 * self._BITS) | (key[:, :, 1] << self._BITS) | key[:, :, 2]]
+        key = rgb >> self._SHIFT
+        index = key[:, :, 0].astype(np.intp)
+        for channel in (1, 2):
+            index <<= self._BITS
+            index |= key[:, :, channel]
+        similarity = self._table[index]
         mask = similarity > 0
-        rows, columns = _span(mask.any(axis=1)), _span(mask.any(axis=0))
+        rows, columns = (_span(np.asarray(mask.any(axis=axis))) for axis in (1, 0))
         if rows is None or columns is None:
             return np.zeros((0, 6), dtype=np.float32)
         labels, n = self._ndimage.label(mask[rows, columns])

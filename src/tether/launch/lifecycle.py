@@ -23,6 +23,12 @@ class State(enum.Enum):
     ACTIVE = "active"
     FINALIZED = "finalized"
     CHANGING = "changing"
+    GONE = "gone"
+    """Offers its lifecycle services no more: its process has ended."""
+
+
+GONE_S = 1.5
+"""So long services must be missing for their node to be gone: a starved node may drop out of discovery and return."""
 
 
 class Transition(enum.Enum):
@@ -62,6 +68,9 @@ class Remote(Protocol):
 
     def await_offer(self, node: str, timeout_s: float) -> Answer:
         """Wait, interruptibly, until the node offers its lifecycle services."""
+
+    def is_alone(self, node: str) -> bool:
+        """Return whether no other node answers to that name; what seems so for a moment only does not count."""
 
     def is_offered(self, node: str) -> bool:
         """Return whether the node offers its lifecycle services now."""
@@ -137,6 +146,7 @@ class Lineup:
         self._report = report
         self._reports = {node: NodeReport(node, State.UNKNOWN) for node in nodes}
         self._heard_ns: dict[str, int] = {}
+        self._missing_since_ns: dict[str, int] = {}
         self._seen: set[str] = set()  # offered their services once
         self._raised: set[str] = set()  # were asked to activate, whatever they answered
 
@@ -193,6 +203,9 @@ class Lineup:
         there = [node for node in self._nodes if self._remote.is_offered(node)]
         states = self._remote.ask_states(there, timeout_s)
         now_ns = self._clock.now_ns()
+        for node in self._nodes:
+            if node in there:
+                self._missing_since_ns.pop(node, None)
         troubled = []
         for node in self._nodes:
             if node in states:
@@ -200,7 +213,10 @@ class Lineup:
                 state = states[node]
                 trouble = "" if state is State.ACTIVE else f"is {state.value}, expected active"
             elif node not in there:
-                state, trouble = State.UNKNOWN, "offers its lifecycle services no more; its process has ended"
+                missing_s = (now_ns - self._missing_since_ns.setdefault(node, now_ns)) / 1e9
+                if missing_s < GONE_S:
+                    continue
+                state, trouble = State.GONE, "offers its lifecycle services no more; its process has ended"
             else:
                 silent_s = (now_ns - self._heard_ns[node]) / 1e9
                 if silent_s < self._deadlines.lost_s:
@@ -214,9 +230,11 @@ class Lineup:
 
     def _change(self, node: str, transition: Transition, seconds: float) -> None:
         self._note(node, State.CHANGING)
+        self._require_alone(node)
         answer = self._remote.change(node, transition, seconds, interruptible=True)
         if answer is Answer.INTERRUPTED:
             raise Interrupted
+        self._require_alone(node)  # discovery may find the other one late
         if answer is Answer.DONE:
             self._note(node, transition.goal)
             return
@@ -227,6 +245,13 @@ class Lineup:
         state = self._remote.ask_states([node], 1.0).get(node, State.UNKNOWN)
         self._note(node, state)
         raise self._fault(node, f"refused '{transition.value}' and is {state.value}; its log says why")
+
+    def _require_alone(self, node: str) -> None:
+        if not self._remote.is_alone(node):
+            self._seen.discard(node)  # going down, it is left alone: the other graph's node would go down with it
+            self._raised.discard(node)
+            what = "is there more than once: another graph runs in this ROS domain; end it or set ROS_DOMAIN_ID"
+            raise self._fault(node, what)
 
     def _stop_one(self, node: str, transition: Transition, deadline_ns: int, shares: int) -> bool:
         """Ask for a transition with one share of the time left; return False when there is no yes."""

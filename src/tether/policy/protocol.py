@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from tether.contracts import FusedState, HybridAction, Source, TruthSample
 
@@ -24,3 +24,12 @@ class Policy(Protocol):
 
     def rng_hash(self) -> str:
         """Hex digest of the random state; constant for a policy that draws nothing."""
+
+
+@runtime_checkable
+class LearnedPolicy(Protocol):
+    """A policy that a model computes."""
+
+    @property
+    def runtime(self) -> str:
+        """What runs the model, with its version; recorded with every decision."""

@@ -22,6 +22,11 @@ class PolicyStage:
         self.threads = threads
 
     @property
+    def policy(self) -> Policy:
+        """The policy that it runs."""
+        return self._policy
+
+    @property
     def is_oracle(self) -> bool:
         """Whether the policy acts on the world's truth."""
         return self._policy.is_oracle

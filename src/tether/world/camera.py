@@ -84,7 +84,11 @@ class CameraSensor:
         shape = (_NOISE_PICTURES, profile.height, profile.width, 3)
         # A few noise pictures, shifted at random, cost a tenth of drawing new ones; made once, the same in every world.
         noise = np.random.Generator(np.random.PCG64(0)).standard_normal(shape) * profile.pixel_noise
-        self._noise = np.rint(np.clip(noise, -127, 127)).astype(np.int16) if profile.pixel_noise > 0.0 else None
+        self._noise = None
+        if profile.pixel_noise > 0.0:
+            whole = np.rint(np.clip(noise, -127, 127)).astype(np.int16)
+            self._noise = np.concatenate([whole, whole], axis=2)  # side by side twice: any shift is a view
+            self._sum = np.empty(shape[1:], np.int16)
 
     def reset(self, seed: int, start_ns: int = 0) -> None:
         """Start an episode at `start_ns`; the first picture is taken then."""
@@ -117,9 +121,10 @@ class CameraSensor:
         if self._noise is None:
             return rgb
         picture, shift = (int(v) for v in self._rng.integers([_NOISE_PICTURES, self._profile.width]))
-        noise = np.roll(self._noise[picture], shift, axis=1)
-        noisy: U8 = np.clip(rgb + noise, 0, 255).astype(np.uint8)
-        return noisy
+        first = -shift % self._profile.width
+        np.add(rgb, self._noise[picture][:, first : first + self._profile.width], out=self._sum)
+        np.clip(self._sum, 0, 255, out=self._sum)
+        return self._sum.astype(np.uint8)
 
     def close(self) -> None:
         """Free the renderer."""

@@ -33,6 +33,15 @@ _NO_FLOOR_CONTACT = ("chassis", "wheel_left", "wheel_back", "wheel_right", "mast
 
 
 @dataclass(frozen=True)
+class Block:
+    """A cube that lies about: side (m), mass (kg), colour (r, g, b), 0 to 1."""
+
+    side_m: float
+    mass_kg: float
+    rgb: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
 class SceneSpec:
     """What stands in the world beside the robot, and how contacts and drives behave. SI units.
 
@@ -55,6 +64,7 @@ class SceneSpec:
     camera_fovy_rad: float = 0.92
     width: int = 320
     height: int = 240
+    distractors: tuple[Block, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -81,6 +91,7 @@ class ModelIndex:
     accel: slice
     base_kv_over_kp: float
     base_m_over_kp: Any = field(default=None)
+    distractor_qpos: tuple[int, ...] = ()
 
 
 def compile_model(urdf: str, scene: SceneSpec) -> tuple[mujoco.MjModel, ModelIndex]:
@@ -245,19 +256,26 @@ def _add_scene(spec: Any, scene: SceneSpec) -> None:
         specular=[0.05, 0.05, 0.05],
         castshadow=False,
     )
-    cube = world.add_body(name="cube", pos=[0.25, 0.0, scene.cube_side_m / 2])
-    cube.add_freejoint(name="cube")
-    half = scene.cube_side_m / 2
-    cube.add_geom(
-        name="cube",
+    cube = Block(scene.cube_side_m, scene.cube_mass_kg, (0.80, 0.10, 0.10))
+    _add_block(spec, scene, "cube", cube, _FLOOR_BIT | _ROBOT_BIT)
+    for i, block in enumerate(scene.distractors):
+        _add_block(spec, scene, f"distractor_{i}", block, _FLOOR_BIT | _ROBOT_BIT | _CUBE_BIT)
+
+
+def _add_block(spec: Any, scene: SceneSpec, name: str, block: Block, meets: int) -> None:
+    half = block.side_m / 2
+    body = spec.worldbody.add_body(name=name, pos=[0.25, 0.0, half])
+    body.add_freejoint(name=name)
+    body.add_geom(
+        name=name,
         type=mujoco.mjtGeom.mjGEOM_BOX,
         size=[half, half, half],
-        mass=scene.cube_mass_kg,
+        mass=block.mass_kg,
         friction=[scene.cube_friction, 0.01, 0.0005],
         condim=4,
-        rgba=[0.80, 0.10, 0.10, 1.0],
+        rgba=[*block.rgb, 1.0],
         contype=_CUBE_BIT,
-        conaffinity=_FLOOR_BIT | _ROBOT_BIT,
+        conaffinity=meets,
     )
 
 
@@ -302,4 +320,5 @@ def _index(model: mujoco.MjModel, scene: SceneSpec) -> ModelIndex:
         accel=sensor("accel"),
         base_kv_over_kp=2.0 / scene.base_frequency_rad_s,
         base_m_over_kp=1.0 / scene.base_frequency_rad_s**2 * np.ones_like(kp),
+        distractor_qpos=tuple(qpos(f"distractor_{i}") for i in range(len(scene.distractors))),
     )

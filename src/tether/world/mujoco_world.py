@@ -29,8 +29,9 @@ from tether.robot.model import read_model, reorder
 from tether.robot.roles import COMMAND_JOINTS, OmniBase
 from tether.safety.watchdog import Watchdog, WatchdogLimits
 from tether.world.carrier import CarrierPath
+from tether.world.distractors import scattered
 from tether.world.judge import Judge
-from tether.world.model import SUBSTEP_NS, SUBSTEPS_PER_TICK, SceneSpec, compile_model
+from tether.world.model import SUBSTEP_NS, SUBSTEPS_PER_TICK, Block, SceneSpec, compile_model
 from tether.world.profile import Profile
 from tether.world.sensors import IMU_PERIOD_NS, FastSensors
 from tether.world.servo import Drive, ServoBank
@@ -71,7 +72,7 @@ class MujocoWorld:
     """See `tether.world.protocol.World`.
 
     urdf: expanded text of the robot. truth: None leaves the truth channel out altogether. pictures: whether the camera
-    is rendered. clock: what the watchdog runs on; the world's own time where None.
+    is rendered. measures: keep what `measure` is asked for. clock: what the watchdog runs on, else world time.
     """
 
     joint_names = COMMAND_JOINTS
@@ -84,11 +85,13 @@ class MujocoWorld:
         *,
         truth: TruthChannel | None = None,
         pictures: bool = False,
+        measures: bool = False,
         clock: Clock | None = None,
     ) -> None:
         self.task = task
         self.profile = profile
-        scene = SceneSpec(cube_side_m=task.cube.side_m, cube_mass_kg=task.cube.mass_kg)
+        blocks = tuple(Block(d.side_m, d.mass_kg, d.rgb) for d in task.distractors)
+        scene = SceneSpec(cube_side_m=task.cube.side_m, cube_mass_kg=task.cube.mass_kg, distractors=blocks)
         self.scene = replace(
             scene,
             camera_fovy_rad=profile.camera.fovy_rad,
@@ -118,6 +121,7 @@ class MujocoWorld:
         self._watchdog_clock: Clock = clock or self._clock
         self._variation = Variation(self.model, self.index)
         self._truth_channel = truth
+        self._measures = measures
         self._history = TruthHistory(self.model.nq, self.model.nv, self.index, task.cube.side_m / 2)
         self._camera: Any = None
         if pictures:
@@ -193,6 +197,12 @@ class MujocoWorld:
             raise RuntimeError("this world has no truth channel; make it with truth=TruthChannel()")
         return self._history.at_age(age_ns)
 
+    def measure(self) -> TruthSample:
+        """The state now, for the reward server: no sample of the delivery, so no policy can come by it."""
+        if not self._measures:
+            raise RuntimeError("this world measures nothing for rewards; make it with measures=True")
+        return self._history.at_age(0)
+
     # -- Episode start -------------------------------------------------------------------------------------------
 
     def _begin_state(self, seed: int) -> None:
@@ -206,6 +216,9 @@ class MujocoWorld:
         x, y, yaw = (rng.uniform(*span) for span in (cube.x_m, cube.y_m, cube.yaw_rad))
         at = index.cube_qpos
         data.qpos[at : at + 7] = [x, y, cube.side_m / 2, math.cos(yaw / 2), 0.0, 0.0, math.sin(yaw / 2)]
+        draw = generator(seed, Draw.DISTRACTORS)
+        for at, (u, v, turn), side_m in scattered(self.task.distractors, index.distractor_qpos, np.array([x, y]), draw):
+            data.qpos[at : at + 7] = [u, v, side_m / 2, math.cos(turn / 2), 0.0, 0.0, math.sin(turn / 2)]
         data.qpos[index.joint_qpos] = self._start
         data.qpos[index.joint_qpos[-1] + 1] = self._start[-1]  # the mimicking finger
         self._carrier: CarrierPath | None = None
@@ -324,10 +337,10 @@ class MujocoWorld:
         if self._camera is not None:
             self._camera.acquire(self.data, now_ns, self._queue)
         samples: list[Any] = self._queue.due(now_ns)
-        if self._truth_channel is not None:
+        if self._truth_channel is not None or self._measures:
             self._history.push(tick, now_ns, self.data.qpos, self.data.qvel, self._held())
-            if tick % TICKS_PER_DECISION == 0:
-                samples.append(self._history.at_age(self._truth_channel.age_ns))
+        if self._truth_channel is not None and tick % TICKS_PER_DECISION == 0:
+            samples.append(self._history.at_age(self._truth_channel.age_ns))
         return TickDelivery(self._episode, tick, now_ns, samples, executed, result)
 
     def _held(self) -> bool:

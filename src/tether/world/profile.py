@@ -132,11 +132,11 @@ class Profile:
         return content_hash(self)
 
 
-def content_hash(record: Any) -> str:
-    """SHA-256 of a dataclass's values, its name and documentation left out."""
+def content_hash(record: Any, left_out: tuple[str, ...] = ()) -> str:
+    """SHA-256 of a dataclass's values, its name, documentation and the fields of `left_out` left out."""
     plain = dataclasses.asdict(record)
-    plain.pop("name", None)
-    plain.pop("doc", None)
+    for name in ("name", "doc", *left_out):
+        plain.pop(name, None)
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
 
 

@@ -25,6 +25,8 @@ class Draw(IntEnum):
     JOINT_DELAY = 6
     CAMERA_NOISE = 7
     CAMERA_DELAY = 8
+    REWARD_DELAY = 9
+    DISTRACTORS = 10
 
 
 def generator(seed: int, draw: Draw) -> np.random.Generator:

@@ -27,6 +27,23 @@ class CubeSpec:
 
 
 @dataclass(frozen=True)
+class DistractorSpec:
+    """A cube that is not the task's: its colour, and where it may lie at the start, in the base frame."""
+
+    side_m: float = bounded(0.01, 0.05, unit="m")
+    mass_kg: float = bounded(0.002, 0.2, unit="kg")
+    rgb: tuple[float, float, float] = bounded(0.0, 1.0)
+    x_m: tuple[float, float] = bounded(0.05, 0.45, unit="m")
+    y_m: tuple[float, float] = bounded(-0.3, 0.3, unit="m")
+    apart_m: float = bounded(0.0, 0.2, unit="m", doc="least distance from the cube and from other distractors")
+
+    def __post_init__(self) -> None:
+        faults = rising(self, "x_m", "y_m")
+        if faults:
+            raise InvalidInputError("distractor", faults)
+
+
+@dataclass(frozen=True)
 class CarrierSpec:
     """A carrier that takes the base round a circle and turns about at random moments.
 
@@ -80,11 +97,12 @@ class Task:
     success: SuccessSpec
     start: dict[str, float]
     carrier: CarrierSpec | None
+    distractors: tuple[DistractorSpec, ...] = ()
 
     @property
     def sha256(self) -> str:
         """Hash over every number; stands in the JSON of each measurement made on the task."""
-        return content_hash(self)
+        return content_hash(self, left_out=() if self.distractors else ("distractors",))
 
 
 def load_task(path: Path) -> Task:

@@ -55,7 +55,7 @@ class TruthHistory:
         rotation, omega = _base_rotation(base[3], base[4], base[5], rate[3:6])
         cube = qpos[index.cube_qpos : index.cube_qpos + 3]
         offset = cube - base[:3]
-        relative = qvel[index.cube_qvel : index.cube_qvel + 3] - rate[:3] - np.cross(omega, offset)
+        relative = qvel[index.cube_qvel : index.cube_qvel + 3] - rate[:3] - _cross(omega, offset)
         velocity = rotation.T @ rate[:3]
         return TruthSample(
             ref=SampleRef(Stream.TRUTH, self._start_ns + tick * TICK_NS, tick),
@@ -68,6 +68,12 @@ class TruthHistory:
             held=held,
             cube_height_m=float(cube[2] - self._rest_z_m),
         )
+
+
+def _cross(a: F64, b: F64) -> F64:
+    """np.cross of two vectors (3,), which takes ten times as long, bit for bit."""
+    (a0, a1, a2), (b0, b1, b2) = a.tolist(), b.tolist()
+    return np.array([a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0])
 
 
 def _base_rotation(yaw: float, pitch: float, roll: float, rates: F64) -> tuple[F64, F64]:

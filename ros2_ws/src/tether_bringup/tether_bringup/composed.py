@@ -1,4 +1,8 @@
-"""The six stages before the gate in one process: fewer interpreters, the same nodes, the same topics."""
+"""The six stages before the gate in one process: the same nodes, and between them no DDS.
+
+They publish what they publish as separate processes, for the gate and the recorder. What they say to each other is
+handed over inside the process, byte for byte; so nobody else can speak on those topics.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,12 @@ from tether_opd.opd_bridge import OpdBridgeNode
 from tether_policy.policy import PolicyNode
 from tether_ros.process import run
 
+from tether import topics
+
+NODES = (ImuIngestNode, CameraIngestNode, FusionNode, PolicyNode, OpdBridgeNode, PrimitiveExecutorNode)
+HANDED_OVER = (topics.IMU_BATCH, topics.IMAGE_FEATURE, topics.FUSED_STATE, topics.POLICY_OUTPUT, topics.DECISION)
+
 
 def main() -> None:
     """Entry point."""
-    sys.exit(run([ImuIngestNode, CameraIngestNode, FusionNode, PolicyNode, OpdBridgeNode, PrimitiveExecutorNode]))
+    sys.exit(run(NODES, handed_over=HANDED_OVER))

@@ -22,6 +22,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from tether_ros import qos
+from tether_ros.node import Mode
 
 from tether import topics
 from tether.clock import SteadyClock
@@ -30,6 +31,8 @@ from tether.launch.lifecycle import Deadlines, Interrupted, Lineup, NodeFaultErr
 from tether_bringup.remote import ServiceRemote
 
 OK, FAILED, BAD_PARAMETERS = 0, 1, 2
+_LOST_S = {Mode.REALTIME: 5.0, Mode.LOCKSTEP: 60.0}
+"""In lockstep everybody waits for the slowest: one tick may take long on a starved machine, and nothing is lost."""
 
 
 class LifecycleManager(Node):
@@ -43,12 +46,13 @@ class LifecycleManager(Node):
         self._may_finish = self._names("may_finish", "nodes whose end is the end of the run, not a loss")
         self._ends_on_loss = bool(self._param("end_on_loss", True, "bring all down when a node is lost"))
         self._watch_period_s = self._seconds("watch_period_s", 1.0, "between two looks at the nodes")
+        mode = Mode(str(self._param("mode", "realtime", "how the graph keeps time: realtime or lockstep")))
         deadlines = Deadlines(
             offer_s=self._seconds("offer_s", 30.0, "a node has to offer its lifecycle services"),
             configure_s=self._seconds("configure_s", 60.0, "a node has to configure"),
             activate_s=self._seconds("activate_s", 20.0, "a node has to activate"),
             stop_s=self._seconds("stop_s", 1.8, "all nodes together have to deactivate and shut down"),
-            lost_s=self._seconds("lost_s", 5.0, "of silence make a node lost"),
+            lost_s=self._seconds("lost_s", _LOST_S[mode], "of silence make a node lost"),
         )
         self._status = self.create_publisher(
             DiagnosticArray, topics.LIFECYCLE_STATUS.name, qos.publisher_qos(topics.LIFECYCLE_STATUS)
@@ -92,7 +96,7 @@ class LifecycleManager(Node):
         self._event(sensors.Severity.INFO, "lifecycle_up", "all nodes are active")
         while not self._stopping.wait(self._watch_period_s):
             for report in self._lineup.watch(self._watch_period_s):
-                if report.node in self._may_finish and report.state in (State.UNKNOWN, State.FINALIZED):
+                if report.node in self._may_finish and report.state in (State.GONE, State.FINALIZED):
                     self._event(sensors.Severity.INFO, "node_finished", f"'{report.node}' has finished")
                     return OK
                 self._event(sensors.Severity.ERROR, "node_lost", f"'{report.node}' {report.trouble}")

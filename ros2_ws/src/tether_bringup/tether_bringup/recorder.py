@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from mcap.writer import CompressionType
 from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -24,17 +25,20 @@ from tether_ros.process import run
 from tether import __version__, topics
 from tether.bags.report import BagError
 from tether.bags.world_times import WorldTimes
-from tether.bags.writer import BagWriter, RecordingSummary
+from tether.bags.writer import BagWriter, RecordingSummary, WriterOptions
 from tether.codec import convert, decode, sensors
 from tether.lockstep import Needs, TickInputs
 from tether.topics import Kind, Topic
 from tether_bringup.bag_qos import bag_profiles
 
 LOOK_S = 0.5
+"""How often publishers' offers, drops and the state of the recording are looked at."""
 QUICK_S = 0.4
 """The manager brings all nodes down within 2 s; the recorder may use this much of it to finish the bag."""
-"""How often publishers' offers, drops and the state of the recording are looked at."""
 DEPTH, PICTURE_DEPTH = 2000, 60
+_COMPRESSION = {Mode.REALTIME: CompressionType.LZ4, Mode.LOCKSTEP: CompressionType.ZSTD}
+"""In real time the graph needs the processor: zstd takes 4 ms for a noisy picture of 640x480 and saves a quarter of its
+bytes, lz4 takes 0.3 ms and saves none; of everything else both save five sixths or more."""
 
 
 class RecorderNode(StageNode):
@@ -59,7 +63,8 @@ class RecorderNode(StageNode):
         """Make the bag and subscribe; recording begins here, so that nothing latched is missed."""
         path = free_folder(Path(self._bag))
         about = {"recorder": f"tether {__version__}", "mode": self.mode.value}
-        self._writer = BagWriter(path, custom_data=about, on_failure=self._on_failure)
+        options = WriterOptions(compression=_COMPRESSION[self.mode])
+        self._writer = BagWriter(path, options, custom_data=about, on_failure=self._on_failure)
         self._undo.append(self._end)
         if self.mode is Mode.LOCKSTEP:
             self._world_times = WorldTimes(self._writer.write)

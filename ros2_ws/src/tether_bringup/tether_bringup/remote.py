@@ -15,7 +15,8 @@ from rclpy.task import Future
 from tether.launch.lifecycle import Answer, State, Transition
 
 _POLL_S = 0.01
-_LOST_ANSWER_S = 1.0
+_ASK_S, _SILENCE_S = 1.0, 2.0
+"""After so long without an answer a node is asked for its state, and has so long to tell it."""
 _STATES = {
     StateMessage.PRIMARY_STATE_UNCONFIGURED: State.UNCONFIGURED,
     StateMessage.PRIMARY_STATE_INACTIVE: State.INACTIVE,
@@ -50,6 +51,30 @@ class _Absence:
         return now_s - self._since_s >= self._longest_s
 
 
+class _Asked:
+    """A request that may be made more than once, and the answers to it."""
+
+    def __init__(self, client: Client, request: ChangeState.Request) -> None:
+        self._client = client
+        self._request = request
+        self._futures: list[Future] = []
+        self.again()
+
+    def again(self) -> None:
+        """Send the request."""
+        self._futures.append(self._client.call_async(self._request))
+
+    def was_granted(self) -> bool | None:
+        """None before the first answer. One that was granted counts: the same request is refused after it."""
+        answers = [future.result() for future in self._futures if future.done()]
+        return any(answer is not None and answer.success for answer in answers) if answers else None
+
+    def forget(self) -> None:
+        """Wait for no more answers."""
+        for future in self._futures:
+            self._client.remove_pending_request(future)
+
+
 class ServiceRemote:
     """`tether.launch.lifecycle.Remote` over `<node>/change_state` and `<node>/get_state`.
 
@@ -67,6 +92,12 @@ class ServiceRemote:
         """Wait until both services are matched."""
         return self._await(lambda: self.is_offered(node), timeout_s, interruptible=True)
 
+    def is_alone(self, node: str) -> bool:
+        """Return whether no more than one node offers to change its state under that name."""
+        name = self._change[node].service_name
+        answer = self._await(lambda: self._node.count_services(name) <= 1, _FLAPPING_S, interruptible=True)
+        return answer is not Answer.SILENT
+
     def is_offered(self, node: str) -> bool:
         """Return whether both services are matched now."""
         return bool(self._change[node].service_is_ready() and self._state[node].service_is_ready())
@@ -74,24 +105,36 @@ class ServiceRemote:
     def change(self, node: str, transition: Transition, timeout_s: float, interruptible: bool) -> Answer:
         """Ask for a transition and wait for the answer.
 
-        An answer can get lost while discovery is still under way at the node's side; a node that is silent
-        and yet in the state it was asked for has done what it was asked for.
+        A request or its answer can get lost while discovery is still under way at the node's side. A node that is
+        silent and yet in the state it was asked for has done it; one that still stands where it stood is asked again.
         """
-        request = ChangeState.Request(transition=_TRANSITIONS[transition])
-        client = self._change[node]
-        future = client.call_async(request)
+        asked = _Asked(self._change[node], ChangeState.Request(transition=_TRANSITIONS[transition]))
         missed = _Absence(_FLAPPING_S if interruptible else 0.0)
-        answer = self._await(lambda: future.done() or missed.lasts(not self.is_offered(node)), timeout_s, interruptible)
-        if future.done():
-            response = future.result()
-            return Answer.DONE if response is not None and response.success else Answer.REFUSED
-        client.remove_pending_request(future)
-        if answer is Answer.DONE:
-            return Answer.GONE
-        if answer is Answer.SILENT and interruptible:
-            reached = self.ask_states([node], _LOST_ANSWER_S).get(node) is transition.goal
-            return Answer.DONE if reached else Answer.SILENT
-        return answer
+        deadline = time.monotonic() + timeout_s
+        try:
+            while True:
+                left_s = deadline - time.monotonic()
+                answer = self._await(
+                    lambda: asked.was_granted() is not None or missed.lasts(not self.is_offered(node)),
+                    min(left_s, _SILENCE_S) if interruptible else left_s,
+                    interruptible,
+                )
+                granted = asked.was_granted()
+                if granted is not None:
+                    return Answer.DONE if granted else Answer.REFUSED
+                if answer is Answer.DONE:
+                    return Answer.GONE
+                if answer is not Answer.SILENT or not interruptible:
+                    return answer
+                state = self.ask_states([node], _ASK_S).get(node, State.CHANGING)
+                if state is transition.goal:
+                    return Answer.DONE
+                if time.monotonic() >= deadline:
+                    return Answer.SILENT
+                if state is not State.CHANGING:
+                    asked.again()
+        finally:
+            asked.forget()
 
     def ask_states(self, nodes: Sequence[str], timeout_s: float) -> dict[str, State]:
         """Ask all at once and collect what comes in time."""

@@ -26,6 +26,7 @@ class FusionNode(StageNode):
     """See `tether.fusion`."""
 
     needs = Needs(streams=frozenset({Stream.CAMERA, Stream.JOINTS, Stream.EXECUTED}), every_tick=frozenset({IMU}))
+    niceness = -6
 
     def __init__(self) -> None:
         super().__init__("fusion")

@@ -23,6 +23,7 @@ class CameraIngestNode(StageNode):
     """See `tether.ingest.camera`."""
 
     needs = Needs(streams=frozenset({Stream.CAMERA}))
+    niceness = -3
 
     def __init__(self) -> None:
         super().__init__("camera_ingest")

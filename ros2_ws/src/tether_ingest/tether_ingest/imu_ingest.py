@@ -21,6 +21,7 @@ class ImuIngestNode(StageNode):
     """See `tether.ingest.imu`."""
 
     needs = Needs(streams=frozenset({Stream.IMU}))
+    niceness = -6
 
     def __init__(self) -> None:
         super().__init__("imu_ingest")

@@ -24,6 +24,7 @@ class PrimitiveExecutorNode(StageNode):
     """See `tether.motion`."""
 
     needs = Needs(streams=frozenset({Stream.JOINTS}), every_tick=frozenset({IMU}), at_decision=frozenset({DECISION}))
+    niceness = -6
 
     def __init__(self) -> None:
         super().__init__("primitive_executor")

@@ -3,8 +3,7 @@
 In lockstep a stage runs a tick when its inbox says that everything due has come. In real time it runs on arrival or
 on a steady-clock timer, with whatever has arrived. Either way the node only moves messages; the stage decides.
 
-A message that cannot be understood is an event and is left. A stage that refuses to go on is an event that names it,
-and the end of its process.
+A message that cannot be understood is an event and is left. A stage that refuses to go on ends its process, by name.
 """
 
 from __future__ import annotations
@@ -20,19 +19,21 @@ from typing import Any
 
 from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.clock import Clock, ClockType
-from rclpy.duration import Duration
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
-from rclpy.publisher import Publisher
 from rclpy.subscription import Subscription
 
 from tether import topics
-from tether.codec import convert, decode, encode, sensors
+from tether.codec import convert, decode, sensors
 from tether.contracts import Stream
 from tether.errors import TetherError
 from tether.lockstep import Inbox, Needs, TickInputs
 from tether.topics import Topic
 from tether_ros import qos
+from tether_ros.beats import Beats
+from tether_ros.hub import Hub
+from tether_ros.outlet import Outlet
+from tether_ros.transitions import destroy_services, refuse_unknown_transitions
 
 MATCH_DEADLINE_S = 5.0
 LEFT_OVER_S = 1.0
@@ -40,6 +41,7 @@ LEFT_OVER_S = 1.0
 WAITING_S = 5.0
 """Lockstep: a node that stands at one tick for that long says what it waits for."""
 EPISODE = "episode"
+_NO_TURN = frozenset({topics.EVENTS, topics.MODALITY_STATUS, topics.DIAGNOSTICS})  # said also where the loop stands
 
 
 class Mode(Enum):
@@ -49,26 +51,6 @@ class Mode(Enum):
     LOCKSTEP = "lockstep"
 
 
-class Outlet:
-    """Publishes messages of one topic as serialised bytes."""
-
-    def __init__(self, topic: Topic, publisher: Publisher) -> None:
-        self.topic = topic
-        self._publisher = publisher
-
-    def send(self, msg: Any) -> None:
-        """Serialise and publish one message made by `tether.codec`."""
-        self._publisher.publish(encode(msg))
-
-    def flush(self, deadline_s: float = 2.0) -> bool:
-        """Wait until every reliable subscriber has what was sent; False where the deadline came first."""
-        return bool(self._publisher.wait_for_all_acked(Duration(seconds=deadline_s)))
-
-    def matched(self) -> int:
-        """Number of subscriptions that receive what is sent."""
-        return self._publisher.get_subscription_count()
-
-
 class StageNode(LifecycleNode):
     """Base of every node of the graph. Subclasses set `needs`, build their stage and say what a tick does."""
 
@@ -76,10 +58,17 @@ class StageNode(LifecycleNode):
     finished = False
     """Set by a node whose work is done; a process ends when all its nodes have finished."""
     exit_status = 0
+    niceness = 0
+    """How much its process gives way to others (negative: goes before them), as `nice` counts."""
+    hub = Hub()
+    """What is handed over within the process; set before the node is configured."""
+    beats: Beats | None = None
+    """What beats for the process in real time; set before the node is configured."""
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._inlets: list[tuple[Topic, Subscription[Any]]] = []
+        self._beat = name
+        self._inlets: list[tuple[Topic, Callable[[], int]]] = []
         self._outlets: list[Outlet] = []
         self._undo: list[Callable[[], None]] = []
         self._inbox = Inbox(self._all_needs())
@@ -92,6 +81,7 @@ class StageNode(LifecycleNode):
         self._complained_s: dict[tuple[str, str], float] = {}
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.mode = Mode(self.param("mode", "realtime", "how the graph keeps time: realtime or lockstep"))
+        refuse_unknown_transitions(self)
         self._wait_for_match = self.param("wait_for_match", True, "activate only once every outlet has a subscriber")
 
     # -- what a subclass says ---------------------------------------------------------------------------------------
@@ -119,22 +109,32 @@ class StageNode(LifecycleNode):
 
     def outlet(self, topic: Topic) -> Outlet:
         """A publisher for `topic`, undone on clean-up."""
-        publisher = self.create_publisher(
-            qos.message_class(topic),
-            topic.name,
-            qos.publisher_qos(topic),
-            event_callbacks=PublisherEventCallbacks(use_default_callbacks=False),
-        )
+        kind, profile = qos.message_class(topic), qos.publisher_qos(topic)
+        events = PublisherEventCallbacks(use_default_callbacks=False)
+        publisher = self.create_publisher(kind, topic.name, profile, event_callbacks=events)
         self._undo.append(lambda: self.destroy_publisher(publisher))
-        outlet = Outlet(topic, publisher)
+        self._undo.append(self.hub.add_sender(topic))
+        outlet = Outlet(topic, publisher, self.hub, None if topic in _NO_TURN else self.turned)
         self._outlets.append(outlet)
         return outlet
 
-    def inlet(self, topic: Topic, take: Callable[[Any], None]) -> None:
-        """Hand every message of `topic` to `take`, decoded; a malformed one is an event, not an exception."""
+    def turned(self) -> None:
+        """The node's loop has turned: something was sent, or a timer's work is done. The process's heartbeat tells."""
+        if self.beats is not None:
+            self.beats.turn(self._beat)
+
+    def admits(self, topic: Topic, size: int) -> bool:
+        """Whether a message of `topic` of so many bytes is looked at; asked before it is decoded."""
+        return True
+
+    def inlet(self, topic: Topic, take: Callable[[Any], None], *, fed: bool = True) -> None:
+        """Hand every message of `topic` to `take`, decoded; a malformed one is an event, not an exception.
+
+        fed: somebody must publish it before the node is activated.
+        """
 
         def on_bytes(raw: bytes) -> None:
-            if not self._active:
+            if not self._active or not self.admits(topic, len(raw)):
                 return
             try:
                 take(decode(raw, topic.type))
@@ -143,7 +143,16 @@ class StageNode(LifecycleNode):
             if self.mode is Mode.LOCKSTEP:
                 self._pump()
 
-        subscription = self.create_subscription(
+        if self.hub.carries(topic):
+            self._inlets.append((topic, lambda: self.hub.senders(topic)))
+            self._undo.append(self.hub.add_taker(topic, on_bytes))
+        else:
+            self._subscribe(topic, on_bytes)
+        if not fed:
+            self._inlets.pop()
+
+    def _subscribe(self, topic: Topic, on_bytes: Callable[[bytes], None]) -> None:
+        subscription: Subscription[Any] = self.create_subscription(
             qos.message_class(topic),
             topic.name,
             on_bytes,
@@ -154,7 +163,7 @@ class StageNode(LifecycleNode):
                 incompatible_qos=self._on_incompatible(topic), use_default_callbacks=False
             ),
         )
-        self._inlets.append((topic, subscription))
+        self._inlets.append((topic, subscription.get_publisher_count))
         self._undo.append(lambda: self.destroy_subscription(subscription))
 
     def world_inlets(self) -> None:
@@ -184,6 +193,7 @@ class StageNode(LifecycleNode):
                 call()
             except TetherError as error:
                 self.fail(str(error))
+            self.turned()
 
         timer = self.create_timer(period_s, when_active, clock=self.steady)
         self._undo.append(lambda: self.destroy_timer(timer))
@@ -210,7 +220,7 @@ class StageNode(LifecycleNode):
 
     def finish(self, exit_status: int = 0) -> None:
         """The node's work is done: its process ends once what was sent has been acknowledged."""
-        for outlet in [*self._outlets, *([] if self._events is None else [self._events])]:
+        for outlet in filter(None, [*self._outlets, self._events]):
             outlet.flush()
         self.exit_status = exit_status
         self.finished = True
@@ -300,6 +310,11 @@ class StageNode(LifecycleNode):
         self.finished = True
         return TransitionCallbackReturn.SUCCESS
 
+    def destroy_node(self) -> None:
+        """As rclpy's, and its lifecycle services."""
+        super().destroy_node()
+        destroy_services(self)
+
     @property
     def active(self) -> bool:
         """Whether the node is active."""
@@ -359,12 +374,10 @@ class StageNode(LifecycleNode):
         while True:
             unmatched = []
             for outlet in self._outlets:
-                wanted = max(1, self.count_subscribers(outlet.topic.name))
+                wanted = max(0 if outlet.is_taken_here() else 1, self.count_subscribers(outlet.topic.name))
                 if outlet.matched() < wanted:
                     unmatched.append(f"{outlet.topic.name} is heard by {outlet.matched()} of {wanted}")
-            unmatched += [
-                f"nobody publishes {topic.name}" for topic, sub in self._inlets if not sub.get_publisher_count()
-            ]
+            unmatched += [f"nobody publishes {topic.name}" for topic, publishers in self._inlets if not publishers()]
             if not unmatched or time.monotonic() > deadline:
                 return unmatched
             time.sleep(0.02)

@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
 from types import FrameType
 
 import rclpy
 from rclpy.exceptions import ParameterException
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException
 from rclpy.signals import SignalHandlerOptions
 
 from tether.errors import TetherError
-from tether_ros.node import StageNode
+from tether.resources import resource_path
+from tether.safety.settings import load_safety
+from tether.topics import Topic
+from tether_ros.beats import Beats, process_name
+from tether_ros.executor import DrainingExecutor
+from tether_ros.hub import Hub
+from tether_ros.node import Mode, StageNode
 
 BAD_PARAMETERS = 2
+_THREADS, _AUTOGROUP = Path("/proc/self/task"), Path("/proc/self/autogroup")
 GRACE_S = 2.0
 """`ros2 launch` interrupts all processes at once: nodes wait this long for the manager to bring them down in order."""
 
 
-def run(make_nodes: Sequence[Callable[[], StageNode]], argv: Sequence[str] | None = None) -> int:
+def run(
+    make_nodes: Sequence[Callable[[], StageNode]],
+    argv: Sequence[str] | None = None,
+    handed_over: Collection[Topic] = (),
+) -> int:
     """Run the nodes in one process until they are told to go; the first that fails ends them all.
 
+    handed_over: topics that nobody but these nodes publishes; they go from node to node without DDS.
     Returns the exit status: 0 done, 1 a node failed, 2 a parameter was refused.
     """
     rclpy.init(args=list(argv) if argv is not None else sys.argv, signal_handler_options=SignalHandlerOptions.NO)
@@ -34,7 +48,8 @@ def run(make_nodes: Sequence[Callable[[], StageNode]], argv: Sequence[str] | Non
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, on_signal)
-    executor = SingleThreadedExecutor()
+    hub = Hub(handed_over)
+    executor = DrainingExecutor(hub.deliver)
     nodes: list[StageNode] = []
     try:
         for make in make_nodes:
@@ -43,7 +58,10 @@ def run(make_nodes: Sequence[Callable[[], StageNode]], argv: Sequence[str] | Non
             except (TetherError, ValueError, ParameterException) as error:
                 rclpy.logging.get_logger("tether_ros").fatal(f"parameters refused: {error}")
                 return BAD_PARAMETERS
+            nodes[-1].hub = hub
             executor.add_node(nodes[-1])
+        _take_turn(nodes)
+        _start_beats(nodes)
         while rclpy.ok() and not _done(nodes, interrupted):
             executor.spin_once(timeout_sec=0.1)
     except ExternalShutdownException:
@@ -54,6 +72,35 @@ def run(make_nodes: Sequence[Callable[[], StageNode]], argv: Sequence[str] | Non
             node.destroy_node()
         rclpy.try_shutdown()
     return max((node.exit_status for node in nodes), default=0)
+
+
+def _start_beats(nodes: Sequence[StageNode]) -> None:
+    """In real time the process beats, whatever its nodes are doing; lockstep waits for everybody anyway."""
+    if nodes[0].mode is Mode.REALTIME:
+        rules = load_safety(resource_path("config", "safety.yaml")).heartbeats
+        beats = Beats(nodes[0], process_name(nodes, Path(sys.argv[0]).stem), rules)
+        for node in nodes:
+            node.beats = beats
+
+
+def _take_turn(nodes: Sequence[StageNode]) -> None:
+    """In real time the process goes before others, or after them, by the most urgent of its nodes.
+
+    Going before others takes a right that not everybody has. Where Linux groups processes by session (autogroup, see
+    sched(7)), niceness counts inside a session only, and the sessions share the processor evenly; a process that leads
+    one then weighs its session, too.
+    """
+    niceness = min(node.niceness for node in nodes)
+    if nodes[0].mode is not Mode.REALTIME or niceness == 0:
+        return
+    try:
+        target = os.getpriority(os.PRIO_PROCESS, 0) + niceness
+        for thread in _THREADS.iterdir():  # DDS has made some already; those made later inherit it
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), target)
+        if os.getsid(0) == os.getpid() and _AUTOGROUP.exists():
+            _AUTOGROUP.write_text(str(niceness), encoding="ascii")
+    except OSError as error:
+        nodes[0].get_logger().debug(f"niceness {niceness} is not given: {error}")
 
 
 def _done(nodes: Sequence[StageNode], interrupted: Sequence[float]) -> bool:

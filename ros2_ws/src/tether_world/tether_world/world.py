@@ -15,7 +15,8 @@ from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
 
 from tether import __version__, topics
-from tether.assembly import make_world, policy_kit, settings_hashes, skill_of_task
+from tether.assembly import make_world, needs_truth, policy_kit, settings_hashes, skill_of_task
+from tether.bridge.arbiter import Arbitration
 from tether.check.recording import RUN_CONFIG
 from tether.codec import convert, sensors
 from tether.contracts import (
@@ -48,14 +49,19 @@ MAX_CATCH_UP = 10
 class WorldNode(StageNode):
     """See `tether.world`."""
 
+    niceness = -3
+
     def __init__(self) -> None:
         super().__init__("world")
         self._policy = self.param("policy", "classic", "policy that will act; an oracle gets the truth channel")
+        self._arbitration = Arbitration(self.param("arbiter", "student_alone", "how the bridge decides"))
+        self._spool = self.param("spool", "", "not empty: the bridge makes pairs, whose labels need the truth")
         self._task = self.param("task", "pick", "name or file of the task")
         self._profile = self.param("profile", "real", "name or file of the profile")
         self._episodes = self.param("episodes", 1, "number of episodes to run")
         self._seed = self.param("seed", 0, "seed of the first episode; the next ones count up")
         self._truth_age_ns = 1_000_000 * self.param("truth_age_ms", 0, "age of the truth an oracle is given")
+        self._measures = self.param("measures", False, "publish the world's state for the reward server")
         self._results = self.param("results", "", "file to which each episode's result is added as a line of JSON")
         self._command_deadline_s = self.param("command_deadline_s", 30.0, "lockstep: longest wait for the gate")
 
@@ -63,12 +69,13 @@ class WorldNode(StageNode):
         """Make the world and its outlets; the truth channel and the camera exist only where the policy needs them."""
         self._check_parameters()
         kit = policy_kit(self._policy)
-        self._oracle = kit.is_oracle
+        self._oracle = needs_truth(self._policy, self._arbitration) or self._spool != ""
         self._world: MujocoWorld = make_world(
             self._task,
             self._profile,
             truth_age_ns=self._truth_age_ns if self._oracle else None,
             pictures=kit.pictures,
+            measures=self._measures,
             steady_watchdog=self.mode is Mode.REALTIME,
         )
         self._undo.append(self._world.close)
@@ -80,6 +87,7 @@ class WorldNode(StageNode):
         self._info = self.outlet(topics.CAMERA_INFO)
         if self._oracle:
             self._send[TruthSample] = self.outlet(topics.TRUTH)
+        self._measured = self.outlet(topics.MEASURES) if self._measures else None
         self._clock_out = self.outlet(topics.CLOCK)
         self._executed = self.outlet(topics.EXECUTED)
         self._start = self.outlet(topics.EPISODE_START)
@@ -128,8 +136,9 @@ class WorldNode(StageNode):
     def _begin_first(self) -> None:
         self._begin.cancel()
         config = {
-            "settings": settings_hashes(self._task, self._profile),
+            "settings": settings_hashes(self._task, self._profile, self._policy),
             "mode": self.mode.value,
+            "arbiter": self._arbitration.value,
             "version": __version__,
             "versions": library_versions(),
         }
@@ -161,6 +170,8 @@ class WorldNode(StageNode):
         if delivery.executed is not None:
             self._executed.send(convert.executed_message(delivery.executed, self._episode))
             due.append(delivery.executed.ref)
+        if self._measured is not None:
+            self._measured.send(convert.truth_message(self._world.measure(), self._episode))
         self._clock_out.send(sensors.clock_message(delivery.stamp_ns))
         if delivery.result is not None:
             self._end.send(convert.episode_end_message(self._episode, delivery.stamp_ns, delivery.result))

@@ -39,7 +39,6 @@ from tether.contracts import (
 )
 
 _EMPTY_F64 = np.zeros(0)
-_EMPTY_F32 = np.zeros(0, np.float32)
 _NO_REF = SampleRef(Stream.JOINTS, 0, 0)
 
 
@@ -100,8 +99,10 @@ def fused_state_message(state: FusedState, episode: int, steady: SteadyTimes = L
         np.ascontiguousarray(state.imu_window).reshape(-1),
         np.ascontiguousarray(state.detections, np.float32).reshape(-1),
         np.asarray(state.features, np.float32),
-        _EMPTY_F32,
-        [],
+        np.array(list(state.attention.values()), np.float32),
+        list(state.attention),
+        state.prediction_error is not None,
+        0.0 if state.prediction_error is None else state.prediction_error,
         skill_message(state.skill),
         *steady,
     )
@@ -128,7 +129,20 @@ def fused_state_from(msg: Any) -> FusedState:
         finite_singles("detections", msg.detections).reshape(-1, 6),
         finite_singles("features", msg.features),
         skill_from(msg.skill),
+        _attention_from(msg),
+        _prediction_error_from(msg),
     )
+
+
+def _prediction_error_from(msg: Any) -> float | None:
+    if not msg.has_prediction_error:
+        return None
+    return float(finite("prediction_error", [msg.prediction_error])[0])
+
+
+def _attention_from(msg: Any) -> dict[str, float]:
+    shares = of_length("attention", finite("attention", msg.attention), msg.attention_modalities)
+    return {name: float(share) for name, share in zip(msg.attention_modalities, shares, strict=True)}
 
 
 def action_message(action: HybridAction, episode: int) -> Any:

@@ -1,0 +1,183 @@
+"""A study: policies side by side under several conditions, on the same seeds. Resumable, and of use at any moment.
+
+All cells grow together, a few episodes at a time: however early a study is ended, its cells have equally many.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tether.assembly import profile, settings_hashes
+from tether.contracts import EpisodeResult
+from tether.eval.journal import Journal
+from tether.eval.result import Setting
+from tether.eval.runner import evaluate
+from tether.eval.statistics import summarise
+from tether.files import replaced
+from tether.results import header, write_json
+from tether.world.profile import Profile
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A policy under a condition. row, column: its place in the table.
+
+    profiles: names or files; so many episodes in a row, `per_profile`, are under the same one, and after the last the
+    first comes again.
+    """
+
+    row: str
+    column: str
+    policy: str
+    profiles: tuple[str, ...]
+    per_profile: int = 1_000_000
+
+    def profile_of(self, number: int) -> str:
+        """Profile of the episode with that number, from 0."""
+        return self.profiles[number // self.per_profile % len(self.profiles)]
+
+
+@dataclass(frozen=True)
+class Study:
+    """What is compared. seed: of each cell's episode 0. chunk: so many episodes of a cell at a time.
+
+    commit: of the code, as a result's header says it; episodes of other code are other episodes.
+    """
+
+    name: str
+    task: str
+    cells: tuple[Cell, ...]
+    episodes: int
+    seed: int = 0
+    chunk: int = 10
+    workers: int = 1
+    commit: str = field(default_factory=lambda: str(header("study", 0)["commit"]))
+
+
+Results = Mapping[Cell, Sequence[EpisodeResult]]
+"""Of each cell those of its first episodes, in the order of seeds."""
+
+
+def run_study(
+    study: Study,
+    folder: Path,
+    on_result: Callable[[EpisodeResult], None] | None = None,
+    on_chunk: Callable[[Results], None] | None = None,
+) -> Results:
+    """Run what is not in the journals of `folder` yet. on_chunk: sees all results whenever a cell has grown."""
+    journals = {cell: Journal(_journal(folder, cell), key_of(study, cell)) for cell in study.cells}
+    done = {cell: _first(study, journal.read()) for cell, journal in journals.items()}
+    for until in [*range(study.chunk, study.episodes, study.chunk), study.episodes]:
+        for cell in study.cells:
+            if len(done[cell]) >= until:
+                continue
+            for first, last, name in _blocks(cell, len(done[cell]), until):
+                setting = Setting(cell.policy, study.task, name, graph=False, seed=study.seed + first)
+                evaluate(setting, last - first, workers=study.workers, journal=journals[cell], on_result=on_result)
+            done[cell] = _first(study, journals[cell].read())
+            if on_chunk is not None:
+                on_chunk(done)
+    return done
+
+
+def episodes_left(study: Study, folder: Path) -> int:
+    """How many episodes `run_study` would run."""
+    kept = (Journal(_journal(folder, cell), key_of(study, cell)).read() for cell in study.cells)
+    return sum(study.episodes - len(_first(study, done)) for done in kept)
+
+
+def key_of(study: Study, cell: Cell) -> dict[str, Any]:
+    """All that the results of a cell depend on besides the seed."""
+    return {
+        "policy": cell.policy,
+        "per_profile": cell.per_profile,
+        "profiles_sha256": [profile(name).sha256 for name in cell.profiles],
+        **{name: sha for name, sha in settings_hashes(study.task, "real", cell.policy).items() if name != "profile"},
+        "commit": study.commit,
+    }
+
+
+def study_json(study: Study, results: Results) -> dict[str, Any]:
+    """For each cell what `tether eval` says of it; of its episodes the seeds of those that failed."""
+    cells = []
+    for cell, episodes in results.items():
+        record = {
+            "row": cell.row,
+            "column": cell.column,
+            "policy": cell.policy,
+            "profiles_sha256": [profile(name).sha256 for name in cell.profiles],
+            **dataclasses.asdict(summarise(episodes)),
+            "failed": {str(r.spec.seed): r.failure for r in episodes if not r.success},
+        }
+        cells.append(record)
+    hashes = settings_hashes(study.task, "real")
+    shared = {"task": study.task, "task_sha256": hashes["task"], "skills_sha256": hashes["skills"]}
+    return {**header(f"study {study.name}", study.seed), **shared, "cells": cells}
+
+
+def study_table(results: Results) -> str:
+    """Rows are policies, columns conditions; in a cell successes of episodes and the 95 % interval."""
+    columns = list(dict.fromkeys(cell.column for cell in results))
+    rows = list(dict.fromkeys(cell.row for cell in results))
+    texts = {(cell.row, cell.column): _cell_text(episodes) for cell, episodes in results.items()}
+    width = max(len(row) for row in rows)
+    widths = [max(len(column), *(len(texts.get((row, column), "")) for row in rows)) for column in columns]
+    lines = ["  ".join([" " * width, *(f"{column:>{w}}" for column, w in zip(columns, widths, strict=True))])]
+    for row in rows:
+        cells = (f"{texts.get((row, column), ''):>{w}}" for column, w in zip(columns, widths, strict=True))
+        lines.append("  ".join([f"{row:<{width}}", *cells]))
+    return "\n".join(lines) + "\n"
+
+
+def write_study(path: Path, study: Study, results: Results) -> None:
+    """The study as JSON, whole or not at all."""
+    write_json(path, study_json(study, results))
+
+
+def write_profile(path: Path, made: Profile) -> str:
+    """A profile that was computed, as a file that reads back to the same numbers; its path, to be used as a name."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = yaml.safe_dump(_plain(dataclasses.asdict(made)), sort_keys=False, allow_unicode=True)
+    with replaced(path) as file:
+        file.write(text.encode())
+    return str(path)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+
+
+def _cell_text(episodes: Sequence[EpisodeResult]) -> str:
+    s = summarise(episodes)
+    if not episodes:
+        return "-"
+    return f"{s.successes}/{s.episodes} {s.success_rate:.1%} ({s.wilson_low:.1%}-{s.wilson_high:.1%})"
+
+
+def _blocks(cell: Cell, first: int, until: int) -> Iterator[tuple[int, int, str]]:
+    """Ranges of episodes in a row under one profile."""
+    while first < until:
+        last = min(until, (first // cell.per_profile + 1) * cell.per_profile)
+        yield first, last, cell.profile_of(first)
+        first = last
+
+
+def _first(study: Study, done: Mapping[int, EpisodeResult]) -> list[EpisodeResult]:
+    """Those of the first episodes, up to the first one that is missing."""
+    out: list[EpisodeResult] = []
+    while len(out) < study.episodes and study.seed + len(out) in done:
+        out.append(done[study.seed + len(out)])
+    return out
+
+
+def _journal(folder: Path, cell: Cell) -> Path:
+    name = "".join(c if c.isalnum() or c in "-_+." else "_" for c in f"{cell.row}.{cell.column}")
+    return folder / f"{name}.journal"

@@ -1,0 +1,115 @@
+"""How the lifecycle manager reaches nodes: over real services, in one process."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+pytest.importorskip("rclpy", reason="needs ROS 2's rclpy")
+pytest.importorskip("tether_msgs", reason="needs the built interfaces (make setup)")
+
+import rclpy
+from rclpy.context import Context
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from tether_bringup.recorder import RecorderNode
+from tether_bringup.remote import ServiceRemote
+
+from tether.launch.lifecycle import Answer, State, Transition
+
+pytestmark = pytest.mark.ros
+PATIENCE_S = 60.0
+
+
+def wait_for(what: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_S
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def watcher(domain: int) -> Iterator[Node]:
+    """A node that another thread spins; its participant is not that of the nodes it looks at."""
+    context = Context()
+    rclpy.init(args=[], context=context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+    node = Node("watcher", context=context)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+
+    def spin() -> None:
+        try:
+            executor.spin()
+        except ExternalShutdownException:
+            return
+
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    yield node
+    executor.shutdown(timeout_sec=1.0)
+    thread.join(timeout=5.0)
+    node.destroy_node()
+    rclpy.try_shutdown(context=context)
+
+
+@pytest.fixture
+def make_recorder(domain: int, tmp_path) -> Iterator[Callable[[], RecorderNode]]:
+    made: list[RecorderNode] = []
+    arguments = ["--ros-args", "-p", f"bag:={tmp_path / 'bag'}", "-p", "mode:=lockstep"]
+    rclpy.init(args=arguments, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+
+    def make() -> RecorderNode:
+        made.append(RecorderNode())
+        return made[-1]
+
+    yield make
+    for node in made:
+        node.destroy_node()
+    rclpy.try_shutdown()
+
+
+def test_destroyed_node_offers_nothing_though_somebody_still_holds_it(watcher, make_recorder) -> None:
+    remote = ServiceRemote(watcher, ["recorder"], lambda: False)
+    node = make_recorder()
+    assert remote.await_offer("recorder", PATIENCE_S) is Answer.DONE
+    node.destroy_node()
+    wait_for(lambda: not remote.is_offered("recorder"))
+    assert node.get_name
+
+
+def test_second_node_of_a_name_is_noticed_and_its_end_too(watcher, make_recorder) -> None:
+    remote = ServiceRemote(watcher, ["recorder"], lambda: False)
+    make_recorder()
+    assert remote.await_offer("recorder", PATIENCE_S) is Answer.DONE
+    assert remote.is_alone("recorder")
+    second = make_recorder()
+    wait_for(lambda: not remote.is_alone("recorder"))
+    second.destroy_node()
+    wait_for(lambda: remote.is_alone("recorder"))
+
+
+def test_transition_is_asked_for_and_the_state_told(watcher, make_recorder) -> None:
+    remote = ServiceRemote(watcher, ["recorder"], lambda: False)
+    executor = SingleThreadedExecutor()
+    executor.add_node(make_recorder())
+    over = threading.Event()
+
+    def spin() -> None:
+        while not over.is_set():
+            executor.spin_once(timeout_sec=0.05)
+
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    try:
+        assert remote.await_offer("recorder", PATIENCE_S) is Answer.DONE
+        assert remote.change("recorder", Transition.CONFIGURE, PATIENCE_S, interruptible=True) is Answer.DONE
+        assert remote.change("recorder", Transition.CONFIGURE, PATIENCE_S, interruptible=True) is Answer.REFUSED
+        assert remote.ask_states(["recorder"], PATIENCE_S) == {"recorder": State.INACTIVE}
+    finally:
+        over.set()
+        thread.join()
+        executor.shutdown()

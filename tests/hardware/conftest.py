@@ -37,6 +37,18 @@ class Rig:
         self.clock.set_ns(self.clock.now_ns() + TICK_NS)
         return self.servos.cycle(position, wheels)
 
+    def be_impatient(self, margin_s: float = 1.0) -> None:
+        """Before the first cycle: replies that never come are waited for no longer than this."""
+        self.servos._settings = dataclasses.replace(self.servos._settings, reply_margin_ms=1e3 * margin_s)
+
+    def until_ready(self) -> None:
+        """Cycles until every servo takes goals; as many as the pauses between tries add up to, and more."""
+        for _ in range(2000):
+            self.cycle()
+            if self.servos.ready:
+                return
+        raise AssertionError(f"not ready: {self.servos.states}, {self.notices.take()}")
+
     def kinds(self) -> list[str]:
         """Kinds of what was said since the last time."""
         return [notice.kind for notice in self.notices.take()]
@@ -50,7 +62,7 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
     emulated = [EmulatedServo(servo.id, servo.zero_step) for servo in calibration.servos.values()]
     clock, notices = ManualClock(1_000_000_000), Notices()
     path = tmp_path / "bus"
-    bus = dataclasses.replace(settings.servos, reply_margin_ms=300.0)
+    bus = dataclasses.replace(settings.servos, reply_margin_ms=30_000.0)
     with ServoBusEmulator(path, emulated) as emulator:
         servos = Servos(bus, calibration, robot(), notices, lambda: SerialPort(path, 1_000_000), clock)
         yield Rig(servos, emulator, notices, clock)

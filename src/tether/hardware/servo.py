@@ -110,8 +110,7 @@ class Servo:
         if reply is None:
             self._missing += 1
             if self._missing > self._settings.missing_max and self.state is not ServoState.SILENT:
-                self.state = ServoState.SILENT
-                self._say(Level.ERROR, "servo_silent", f"{self.who} does not answer; fix: check its cable and its id")
+                self.lose("does not answer")
             return
         self._missing = 0
         self._take_health(reply)
@@ -127,6 +126,11 @@ class Servo:
             return
         self._refused = 0
         self.position, self.velocity, self._at_s, self.fresh = position, velocity, now_s, True
+
+    def lose(self, why: str) -> None:
+        """Give it no more goals until it answers again."""
+        self.state = ServoState.SILENT
+        self._say(Level.ERROR, "servo_silent", f"{self.who}: {why}; fix: check its cable and its id")
 
     def isolate(self, state: ServoState, why: str) -> None:
         """Give it no more goals until its power was cut."""

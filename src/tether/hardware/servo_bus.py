@@ -86,17 +86,17 @@ class ServoBus:
 
         Servos answer in the order in which they were asked: once the last has, those that have not will not. Replies
         bear no number. So where the last one did not come, the line is given time to fall silent before the next
-        request, and what comes sooner than the wire allows is not taken for its answer.
+        request, and what comes sooner than the wire allows is not taken for its answer. That is counted from before the
+        write: a servo may have answered before this process runs again.
         """
         counts, deframer = self.counts, self._deframer
         counts.stray_bytes += self._port.discard() + (self._drain() if self._owed else 0)
         deframer.clear()
+        earliest_s = time.monotonic() + (len(request) + reply_size(size)) * self._byte_s
         self._port.write(request)
         counts.requests += 1
-        sent_s = time.monotonic()
         wire_s = (len(request) + len(ids) * reply_size(size)) * self._byte_s
-        earliest_s = sent_s + (len(request) + reply_size(size)) * self._byte_s
-        deadline_s = sent_s + wire_s + self._margin_s
+        deadline_s = time.monotonic() + wire_s + self._margin_s
         replies: dict[int, Reply] = {}
         while ids[-1] not in replies and len(replies) < len(ids):
             data = self._port.read(deadline_s)

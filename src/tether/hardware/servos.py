@@ -35,6 +35,10 @@ _MULTI_TURN = 0x10
 """Bit 4 of the phase register: positions count turns (lerobot pull request 3373)."""
 
 
+class _NoAnswerError(Exception):
+    """A servo was asked several times and did not answer rightly: nothing is known of its state."""
+
+
 @dataclass(frozen=True, eq=False)
 class ServoReading:
     """State of arm and gripper, in the order of COMMAND_JOINTS, rad and rad/s (m, m/s). stamp_ns: of the clock."""
@@ -67,7 +71,7 @@ class Servos:
         self._said_lost = False
         self._back_off = BackOff(settings.retry_min_s, settings.retry_max_s)
         self._revival = BackOff(settings.retry_min_s, settings.retry_max_s)
-        self._cycle = 0
+        self._cycle = self._revivals = 0
         self._wheel_rates: tuple[float, ...] = (0.0,) * len(self._wheels)
         self.taken_up = 0
         """How often a servo was set up: after each, what was commanded before means nothing."""
@@ -185,7 +189,8 @@ class Servos:
         now_s = self._now_s()
         if gone and self._revival.due(now_s):
             self._revival.failed(now_s)
-            self._revive(gone[self._cycle % len(gone)])
+            self._revivals += 1  # not the cycle: that is as even as the pauses are, and would ask the same one for ever
+            self._revive(gone[self._revivals % len(gone)])
 
     def _revive(self, servo: Servo) -> None:
         """Take up a servo that was silent and answers, or faulted and lost its fault and its torque with its power."""
@@ -234,29 +239,31 @@ class Servos:
             return
         self.taken_up += 1
         servo.reset()
-        why = self._set_up(bus, servo)
+        try:
+            why = self._set_up(bus, servo)
+        except _NoAnswerError as error:  # says nothing of the servo's state: it is asked again, torque on or off
+            servo.lose(str(error))
+            return
         if why is not None:
             servo.isolate(ServoState.FAULTED, why)
 
     def _set_up(self, bus: ServoBus, servo: Servo) -> str | None:
-        """What keeps a servo from being used, None where nothing does."""
-        if bus.read(servo.id, Register.MODEL) != MODEL_STS3215:
+        """What keeps a servo from being used, None where nothing does; _NoAnswerError where it does not say."""
+        if _read(bus, servo, Register.MODEL) != MODEL_STS3215:
             return f"is not of model {MODEL_STS3215} (STS3215)"
         mode = OperatingMode.VELOCITY if servo.is_wheel else OperatingMode.POSITION
         settings = {Register.RETURN_DELAY: 0, Register.OPERATING_MODE: int(mode)}
-        phase = bus.read(servo.id, Register.PHASE)
-        if phase is not None and phase & _MULTI_TURN:
+        phase = _read(bus, servo, Register.PHASE)
+        if phase & _MULTI_TURN:
             settings[Register.PHASE] = phase & ~_MULTI_TURN
-        writes = [(register, n) for register, n in settings.items() if bus.read(servo.id, register) != n]
+        writes = [(register, n) for register, n in settings.items() if _read(bus, servo, register) != n]
         if writes:  # settings outlive the power, and the memory they are in wears out: written only where they differ
             writes = [(Register.TORQUE_ENABLE, 0), (Register.LOCK, 0), *writes, (Register.LOCK, 1)]
-        position = bus.read(servo.id, Register.PRESENT_POSITION)
-        if position is None:
-            return "does not tell its position"
+        position = _read(bus, servo, Register.PRESENT_POSITION)
         for register, number in [*writes, *self._start_values(servo, position), (Register.TORQUE_ENABLE, 1)]:
             if not any(bus.write(servo.id, register, number) is not None for _ in range(_SETUP_TRIES)):
-                return f"does not take {register.name} = {number}"
-        if bus.read(servo.id, Register.TORQUE_ENABLE) != 1:
+                raise _NoAnswerError(f"does not acknowledge {register.name} = {number}")
+        if _read(bus, servo, Register.TORQUE_ENABLE) != 1:
             return "does not switch its torque on"
         return None
 
@@ -296,6 +303,15 @@ def within_speed(rates: Sequence[float], fastest: float) -> list[float]:
     """The wheels' rates, all by the same share slower where one is beyond its limit: the direction stays."""
     top = max(abs(rate) for rate in rates)
     return [rate * fastest / top for rate in rates] if top > fastest else list(rates)
+
+
+def _read(bus: ServoBus, servo: Servo, register: Register) -> int:
+    """A register, asked for again where a reply was lost; _NoAnswerError."""
+    for _ in range(_SETUP_TRIES):
+        number = bus.read(servo.id, register)
+        if number is not None:
+            return number
+    raise _NoAnswerError(f"does not tell {register.name}")
 
 
 def _answers(bus: ServoBus, servo: Servo) -> bool:

@@ -28,7 +28,7 @@ START_NS = 1_000_000_000
 _POLLS_NS = (1_000_000, 5_000_000, 9_000_000)
 """Moments of a tick at which the IMU is read; at the last, the driver writes and reads its servos."""
 _TAKE_UP_TICKS = 300
-_REPLY_MS = 2000.0
+_REPLY_MS = 30_000.0
 _SETTLE_TICKS = 20
 
 
@@ -89,7 +89,7 @@ class HilRollout:
         settled = 0
         for _ in range(_TAKE_UP_TICKS):
             self._tick(None)
-            settled = settled + 1 if self.emulated.taken_up() else 0
+            settled = settled + 1 if self.emulated.taken_up() and self.world.servos.ready else 0
             if settled >= _SETTLE_TICKS:
                 return
         missing = [notice.text for notice in self.notices[-3:]]

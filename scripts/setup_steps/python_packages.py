@@ -23,9 +23,9 @@ def install_wheels(ctx: Context) -> None:
 
 
 def install_dev(ctx: Context) -> None:
-    """Pinned test, lint and type-checking tools, and what training needs, whose tests are among them."""
-    files = [ctx.root / "requirements" / f"{name}.txt" for name in ("train", "dev")]
-    install_locks(ctx, "dev", files, "training, test and lint tools")
+    """Pinned test, lint and type-checking tools, and what training and the agent need, whose tests are among them."""
+    files = [ctx.root / "requirements" / f"{name}.txt" for name in ("train", "dev", "agent")]
+    install_locks(ctx, "dev", files, "training, agent, test and lint tools")
 
 
 def install_locks(ctx: Context, step: str, files: list[Path], what: str) -> None:
@@ -39,7 +39,7 @@ def install_locks(ctx: Context, step: str, files: list[Path], what: str) -> None
     running = ctx.state / "pip.running"
     running.touch()
     arguments = [word for file in files for word in ("-r", str(file))]
-    pip(ctx, step, ["install", "--no-deps", "--only-binary", ":all:", "--no-binary", "empy", *arguments])
+    pip(ctx, step, ["install", "--no-deps", "--only-binary", ":all:", "--no-binary", "empy,up-aries", *arguments])
     running.unlink()
     ctx.stamp(step)
 

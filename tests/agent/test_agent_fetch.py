@@ -19,6 +19,7 @@ def setting(*mishaps: Mishap) -> Setting:
     return Setting("fetch", "fetch", "real", "classic", False, mishaps)
 
 
+@pytest.mark.timeout(600)
 def test_a_cube_that_slips_is_fetched_all_the_same_and_one_out_of_reach_goes_to_a_person(
     tmp_path: Path, capsys
 ) -> None:

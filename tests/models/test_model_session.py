@@ -29,8 +29,7 @@ from tether.models.manifest import (  # noqa: E402
 )
 from tether.models.onnx_header import read_header  # noqa: E402
 from tether.models.session import Expectation, SessionConfig, open_model  # noqa: E402
-from tether.models.store import UNSEALED, checked_bytes, save_model  # noqa: E402
-from tether.runtimes.interface import Model  # noqa: E402
+from tether.models.store import UNSEALED, Model, checked_bytes, save_model  # noqa: E402
 from tether.runtimes.ort import OnnxRuntime  # noqa: E402
 
 X = TensorSpec("x", (2, 3))

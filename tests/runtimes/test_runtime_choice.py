@@ -12,12 +12,11 @@ import pytest
 pytest.importorskip("onnxruntime", reason="needs the extra `sim`")
 
 from tether.models.errors import ModelRefusedError, Refusal
-from tether.models.manifest import read_manifest
 from tether.models.session import RunningModel
-from tether.models.store import checked_bytes
+from tether.models.store import Model
 from tether.resources import resource_path
 from tether.runtimes import selection
-from tether.runtimes.interface import Buffers, GraphTensor, Model, RuntimeName
+from tether.runtimes.interface import Buffers, GraphTensor, RuntimeName
 from tether.runtimes.memory import Trial, book_path
 from tether.runtimes.registry import runtime
 from tether.runtimes.tensorrt.cache import EngineCache, Miss, Stamp
@@ -30,9 +29,7 @@ GOOD = b"an engine"
 
 
 def shipped(name: str) -> Model:
-    folder = resource_path("models") / name
-    manifest = read_manifest(folder)
-    return Model(manifest, checked_bytes(folder, manifest))
+    return Model.read(resource_path("models") / name)
 
 
 @pytest.fixture

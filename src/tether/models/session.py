@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from tether.config import bounded
 from tether.errors import Fault
 from tether.models.errors import ModelRefusedError, Refusal
-from tether.models.manifest import Manifest, TensorSpec, read_manifest
-from tether.models.store import checked_bytes
-from tether.runtimes.interface import Model, Prepared
+from tether.models.manifest import Manifest, TensorSpec
+from tether.models.store import Model
+from tether.runtimes.interface import Prepared
 from tether.runtimes.selection import prepare
 
 Tensors = Mapping[str, NDArray[Any]]
@@ -71,10 +71,9 @@ def open_model(folder: Path, expectation: Expectation, config: SessionConfig | N
     What runs it is `tether.runtimes.selection`'s choice: onnxruntime unless $TETHER_RUNTIME says otherwise. Raises
     ModelRefusedError; see `Refusal` for the reasons.
     """
-    manifest = read_manifest(folder)
-    check_fit(manifest, expectation)
-    model = Model(manifest, checked_bytes(folder, manifest))
-    return RunningModel(manifest, prepare(model, (config or SessionConfig()).threads))
+    model = Model.read(folder)
+    check_fit(model.manifest, expectation)
+    return RunningModel(model.manifest, prepare(model, (config or SessionConfig()).threads))
 
 
 def check_fit(manifest: Manifest, expectation: Expectation) -> None:

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 
 from tether.errors import Fault
 from tether.files import replaced
 from tether.models.errors import ModelRefusedError, Refusal
-from tether.models.manifest import MANIFEST_FILE, Manifest
+from tether.models.manifest import MANIFEST_FILE, Manifest, read_manifest
 from tether.models.onnx_header import read_header
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """A model file's bytes, already held against its manifest."""
+
+    manifest: Manifest
+    data: bytes
+
+    @staticmethod
+    def read(folder: Path) -> Model:
+        """The model in `folder`, whole; raises ModelRefusedError, see `read_manifest` and `checked_bytes`."""
+        manifest = read_manifest(folder)
+        return Model(manifest, checked_bytes(folder, manifest))
 
 
 def save_model(folder: Path, model: bytes, manifest: Manifest) -> Manifest:

@@ -6,7 +6,8 @@ import logging
 import threading
 from collections.abc import Callable
 
-from tether.runtimes.interface import Model, RuntimeName
+from tether.models.store import Model
+from tether.runtimes.interface import RuntimeName
 from tether.runtimes.memory import Trial, key, locked, remember
 from tether.runtimes.trial import BUILD_TIMEOUT_S, try_runtime
 

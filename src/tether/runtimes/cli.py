@@ -9,11 +9,11 @@ from typing import Any
 
 from tether.arguments import positive
 from tether.errors import TetherError
-from tether.models.manifest import MANIFEST_FILE, read_manifest
-from tether.models.store import checked_bytes
+from tether.models.manifest import MANIFEST_FILE
+from tether.models.store import Model
 from tether.resources import resource_path
 from tether.results import header, require_writable, write_json
-from tether.runtimes.interface import REFERENCE, Model, RuntimeName
+from tether.runtimes.interface import REFERENCE, RuntimeName
 from tether.runtimes.memory import Trial, book_path, key, locked, read_book, remember
 from tether.runtimes.registry import runtime
 from tether.runtimes.selection import MARGIN, TOLERANCE, Decision, candidates, judge, requested
@@ -41,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
         require_writable(arguments.json)
     here = {name: _state(name) for name in RuntimeName}
     folder = arguments.models or resource_path("models")
-    models = [_model(path.parent) for path in sorted(folder.rglob(MANIFEST_FILE))]
+    models = [Model.read(path.parent) for path in sorted(folder.rglob(MANIFEST_FILE))]
     decisions: dict[str, tuple[Decision, dict[RuntimeName, Trial]]] = {}
     for model in models:
         trials = _trials(model, arguments.threads, again=arguments.again)
@@ -59,11 +59,6 @@ def _state(name: RuntimeName) -> tuple[bool, str]:
     except TetherError as error:
         faults = getattr(error, "faults", ())
         return False, "; ".join(fault.found for fault in faults) or str(error)
-
-
-def _model(folder: Path) -> Model:
-    manifest = read_manifest(folder)
-    return Model(manifest, checked_bytes(folder, manifest))
 
 
 def _trials(model: Model, threads: int, *, again: bool) -> dict[RuntimeName, Trial]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from tether.errors import Fault
 from tether.models.errors import ModelRefusedError, Refusal
 from tether.models.manifest import Manifest, TensorSpec
+from tether.models.store import Model
 
 Buffers = Mapping[str, NDArray[Any]]
 """Name of a tensor → the array that holds it. The arrays stay where they are for as long as the model is prepared."""
@@ -33,14 +34,6 @@ class RuntimeName(str, Enum):
 
 
 REFERENCE = RuntimeName.ONNXRUNTIME
-
-
-@dataclass(frozen=True, eq=False)
-class Model:
-    """A model file's bytes, already held against its manifest (`tether.models.store.checked_bytes`)."""
-
-    manifest: Manifest
-    data: bytes
 
 
 class Prepared(Protocol):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from tether.models.store import Model
 from tether.runtimes.interface import (
     Buffers,
     GraphTensor,
-    Model,
     Prepared,
     RuntimeName,
     buffers_for,

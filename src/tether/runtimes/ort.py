@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tether.models.store import Model
 from tether.runtimes.interface import (
     Buffers,
     GraphTensor,
-    Model,
     Prepared,
     RuntimeName,
     buffers_for,

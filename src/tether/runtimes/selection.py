@@ -17,9 +17,10 @@ from importlib.util import find_spec
 
 from tether.errors import Fault, InvalidInputError
 from tether.models.errors import ModelRefusedError
+from tether.models.store import Model
 from tether.runtimes.background import try_in_background
 from tether.runtimes.fallback import WithFallback
-from tether.runtimes.interface import REFERENCE, Model, Prepared, RuntimeName, refused
+from tether.runtimes.interface import REFERENCE, Prepared, RuntimeName, refused
 from tether.runtimes.memory import Trial, key, locked, read_book, remember
 from tether.runtimes.registry import runtime
 from tether.runtimes.tensorrt.runtime import TensorRt

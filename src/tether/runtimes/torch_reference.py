@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tether.errors import TetherError
+from tether.models.store import Model
 from tether.runtimes.interface import (
     Buffers,
     GraphTensor,
-    Model,
     Prepared,
     RuntimeName,
     buffers_for,

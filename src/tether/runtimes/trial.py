@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 from tether.config import bounded, parse
 from tether.errors import TetherError
 from tether.models.manifest import Manifest, TensorSpec
-from tether.runtimes.interface import REFERENCE, Model, Prepared, RuntimeName
+from tether.models.store import Model
+from tether.runtimes.interface import REFERENCE, Prepared, RuntimeName
 from tether.runtimes.memory import Trial
 from tether.runtimes.registry import runtime
 from tether.threads import VARIABLES

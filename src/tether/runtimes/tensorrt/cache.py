@@ -11,7 +11,7 @@ from pathlib import Path
 from tether.config import bounded, parse
 from tether.errors import InvalidInputError
 from tether.files import replaced
-from tether.runtimes.interface import Model
+from tether.models.store import Model
 from tether.runtimes.tensorrt.library import Device
 from tether.signing.files import private_folder
 

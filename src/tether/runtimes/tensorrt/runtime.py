@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tether.models.errors import ModelRefusedError
-from tether.runtimes.interface import Buffers, GraphTensor, Model, Prepared, RuntimeName, check_graph, refused
+from tether.models.store import Model
+from tether.runtimes.interface import Buffers, GraphTensor, Prepared, RuntimeName, check_graph, refused
 from tether.runtimes.memory import cache_folder
 from tether.runtimes.tensorrt.cache import EngineCache, Miss, Stamp
 from tether.runtimes.tensorrt.library import EngineLibrary, TensorRtLibrary

@@ -50,16 +50,21 @@ def hand_over(server: RewardServer, message: TruthSample | ExecutedCommand, epis
         server.take_executed(episode, message)
 
 
-def test_rewards_do_not_depend_on_the_order_of_arrival(
+def test_rewards_do_not_depend_on_how_states_and_commands_arrive_between_each_other(
     episode: tuple[list[TruthSample], list[ExecutedCommand]],
 ) -> None:
     states, executed = episode
     in_order = served(LATE, [*states, *executed]).rest()
     assert [reward.payment.subgoal for reward in in_order] == list(ORDER)
+    assert served(LATE, [*executed, *states]).rest() == in_order
     for seed in range(3):
-        shuffled: list[TruthSample | ExecutedCommand] = [*states, *executed]
-        random.Random(seed).shuffle(shuffled)
-        assert served(LATE, shuffled).rest() == in_order
+        kinds = [True] * len(states) + [False] * len(executed)
+        random.Random(seed).shuffle(kinds)
+        left, right = iter(states), iter(executed)
+        merged: list[TruthSample | ExecutedCommand] = [next(left) if kind else next(right) for kind in kinds]
+        server = served(LATE, merged)
+        assert server.rest() == in_order
+        assert server.lost == 0
 
 
 def test_kept_is_paid_for_the_tick_at_which_the_worlds_judge_says_success(
@@ -107,18 +112,37 @@ def test_messages_given_twice_pay_once(episode: tuple[list[TruthSample], list[Ex
     assert served(LATE, [*states, *executed, *states, *executed]).rest() == once
 
 
-def test_a_lost_state_is_passed_over_and_counted(episode: tuple[list[TruthSample], list[ExecutedCommand]]) -> None:
+@pytest.mark.parametrize("lost", [0, 10, 11])
+@pytest.mark.parametrize("kind", ["state", "command"])
+def test_what_is_lost_is_passed_over_at_once_and_makes_no_later_reward_late(
+    episode: tuple[list[TruthSample], list[ExecutedCommand]], kind: str, lost: int
+) -> None:
+    """To wait for it made every reward of the next 5 s late, and the gate's breaker trips on one that is 2 s late."""
     states, executed = episode
     server = RewardServer(lambda: make_ledger("pick"), LATE, seed=3)
-    for message in (*states[:10], *states[11:], *executed):
-        hand_over(server, message, 0)
-    assert server.lost == 0 and not server.rest(), "it is waited for, a while"
+    late_ns = []
+    for i, state in enumerate(states):
+        now_ns = state.ref.stamp_ns
+        if i > 0 and not (kind == "command" and i - 1 == lost):
+            server.take_executed(0, executed[i - 1])
+        if not (kind == "state" and i == lost):
+            server.take_state(0, state)
+        late_ns += [now_ns - reward.delivered_ns for reward in server.due(now_ns)]
+    assert server.lost == 1
+    assert len(late_ns) >= 3 and max(late_ns) <= 10_000_000
+    assert len(late_ns) + len(server.rest()) == len(ORDER)
+
+
+def test_a_topic_that_stays_away_is_given_up_after_a_bounded_while(
+    episode: tuple[list[TruthSample], list[ExecutedCommand]],
+) -> None:
+    states, _ = episode
+    server = RewardServer(lambda: make_ledger("pick"), LATE, seed=3)
     late = states[-1]
     for i in range(600):
-        ref = late.ref.__class__(late.ref.stream, late.ref.stamp_ns + (i + 1) * 10_000_000, late.ref.sequence + i + 1)
+        ref = late.ref.__class__(late.ref.stream, late.ref.stamp_ns + i * 10_000_000, i)
         server.take_state(0, TruthSample(**{**vars(late), "ref": ref}))
     assert server.lost > 0
-    assert server.rest()
 
 
 def test_dropped_rewards_never_come_and_jitter_repeats_with_the_seed(

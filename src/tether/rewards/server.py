@@ -1,7 +1,7 @@
 """The reward server's core: payments of the ledger, delivered as late as the profile says.
 
-It takes world states (or measurements of the robot's sensors) and executed commands, in any order of arrival, and
-nothing else: there is no way in for a reward that somebody else made.
+It takes world states (or measurements of the robot's sensors) and executed commands, each in their own order, however
+the two arrive between each other, and nothing else: there is no way in for a reward that somebody else made.
 """
 
 from __future__ import annotations
@@ -16,7 +16,11 @@ from tether.world.profile import Delay
 from tether.world.streams import DelayDraw, Draw, generator
 
 _WAITING = 512
-"""Bound on states and commands that wait for each other; past it the oldest are given up."""
+"""Bound on states and commands that wait for each other; past it the oldest are given up.
+
+It is for one of the two that stays away altogether. A single one that was lost is told by its successor, at once: to
+wait for it would make every reward after it as late as the wait.
+"""
 _EPISODES = 2
 """The last messages of an episode may come after the first of the next."""
 
@@ -38,33 +42,53 @@ class _Episode:
         self._ledger = ledger
         self._draw = draw
         self._next_tick = 0
-        self.states: dict[int, TruthSample] = {}
-        self.commands: dict[int, Command] = {}
+        self._states: dict[int, TruthSample] = {}
+        self._commands: dict[int, Command] = {}
+        self._newest_state = self._newest_command = -1
         self.lost = 0
+
+    def take_state(self, truth: TruthSample) -> list[Reward]:
+        """Rewards that a world state makes complete."""
+        tick = truth.ref.sequence
+        if tick < self._next_tick:
+            return []
+        self._states[tick] = truth
+        self._newest_state = max(self._newest_state, tick)
+        return self._join()
+
+    def take_executed(self, executed: ExecutedCommand) -> list[Reward]:
+        """Rewards that an executed command makes complete; it led to the state of the tick after its own."""
+        tick = executed.ref.sequence + 1
+        if tick < self._next_tick:
+            return []
+        self._commands[tick] = executed.command
+        self._newest_command = max(self._newest_command, tick)
+        return self._join()
 
     def judge(self, measured: Iterable[Measured]) -> list[Reward]:
         """Rewards for measurements, oldest first."""
         return [reward for one in measured for reward in self._rewards(self._ledger.judge(one))]
 
-    def join(self) -> list[Reward]:
+    def _join(self) -> list[Reward]:
         """Rewards of every tick whose state and command have both come, in order; what never comes is given up."""
         rewards: list[Reward] = []
         while True:
             tick = self._next_tick
-            if tick in self.states and (tick in self.commands or tick == 0):
-                payments = self._ledger.take(self.states.pop(tick), self.commands.pop(tick, None))
+            if tick in self._states and (tick in self._commands or tick == 0):
+                payments = self._ledger.take(self._states.pop(tick), self._commands.pop(tick, None))
                 rewards += self._rewards(payments)
-            elif max(len(self.states), len(self.commands)) > _WAITING:
-                self.states.pop(tick, None)
-                self.commands.pop(tick, None)
+            elif self._never_comes(tick) or max(len(self._states), len(self._commands)) > _WAITING:
+                self._states.pop(tick, None)
+                self._commands.pop(tick, None)
                 self.lost += 1
             else:
                 return rewards
             self._next_tick += 1
 
-    def is_open(self, tick: int) -> bool:
-        """Whether a tick has still to be judged."""
-        return tick >= self._next_tick
+    def _never_comes(self, tick: int) -> bool:
+        """Whether a half of the tick is missing and a later one of its kind has come: each kind comes in order."""
+        state_lost = tick not in self._states and self._newest_state > tick
+        return state_lost or (tick > 0 and tick not in self._commands and self._newest_command > tick)
 
     def _rewards(self, payments: Iterable[Payment]) -> list[Reward]:
         drawn = [(payment, self._draw.next_ns()) for payment in payments]
@@ -84,17 +108,15 @@ class RewardServer:
 
     def take_state(self, episode: int, truth: TruthSample) -> None:
         """The world's state at the start of tick `truth.ref.sequence`."""
-        judged, tick = self._episode(episode), truth.ref.sequence
-        if judged is not None and judged.is_open(tick):
-            judged.states[tick] = truth
-            self._pending += judged.join()
+        judged = self._episode(episode)
+        if judged is not None:
+            self._pending += judged.take_state(truth)
 
     def take_executed(self, episode: int, executed: ExecutedCommand) -> None:
         """What was executed during tick `executed.ref.sequence`, that is, up to the state of the next."""
-        judged, tick = self._episode(episode), executed.ref.sequence + 1
-        if judged is not None and judged.is_open(tick):
-            judged.commands[tick] = executed.command
-            self._pending += judged.join()
+        judged = self._episode(episode)
+        if judged is not None:
+            self._pending += judged.take_executed(executed)
 
     def take_measured(self, episode: int, measured: Iterable[Measured]) -> None:
         """Measurements of the robot's sensors, oldest first."""

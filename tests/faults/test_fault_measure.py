@@ -75,6 +75,17 @@ def test_a_robot_that_nobody_drives_is_said_to_be_undriven(tape: Tape) -> None:
     assert measure_stop(series(tape), at(100), at(1000)).end is End.UNDRIVEN
 
 
+def test_a_world_that_is_late_at_the_end_is_still_held_by_its_watchdog(tape: Tape) -> None:
+    for ms in range(0, 850, 10):
+        if ms < 100:
+            tape.gate(ms, 1.0)
+        tape.applied(ms + 5, by_watchdog=ms >= 210)
+        tape.motion(ms + 6, 1.0 if ms < 400 else 0.0)
+    stop = measure_stop(series(tape), at(100), at(1000))
+    assert stop.end is End.WATCHDOG
+    assert not stop.seen
+
+
 def test_turning_round_is_no_standstill(tape: Tape) -> None:
     for ms in range(0, 1000, 10):
         tape.gate(ms, 0.0)

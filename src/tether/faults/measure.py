@@ -172,7 +172,8 @@ def measure_stop(series: Series, injected_ns: int, until_ns: int) -> Stop:
 def _end(sets: Sequence[Set], applied: Sequence[Applied], moved_ns: int, until_ns: int) -> End:
     """Who holds the robot at the end, if anybody does."""
     gate_is_silent = not sets or until_ns - sets[-1].at_ns > SILENT_NS
-    if gate_is_silent and applied and applied[-1].by_watchdog and until_ns - applied[-1].at_ns <= SILENT_NS:
+    # A world that is late applies nothing: what its watchdog applied last still holds, and `Stop.seen` is False.
+    if gate_is_silent and applied and applied[-1].by_watchdog:
         return End.WATCHDOG
     if not sets or (gate_is_silent and sets[-1].scale > 0.0):
         return End.UNDRIVEN

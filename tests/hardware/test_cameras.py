@@ -158,3 +158,21 @@ def test_a_stalled_camera_is_restarted_and_a_picture_given_twice_is_no_new_one()
     assert source.opened == 2
     assert [frame.stamp_ns for frame in camera.take()] == [2]
     assert [notice.kind for notice in notices.take()] == ["camera_fault", "camera_back"]
+
+
+def test_a_client_that_reads_late_gets_the_picture_all_the_same(tmp_path: Path):
+    """A busy machine may hold a client up while a picture is half way through the socket."""
+    server = CameraServer(tmp_path / "camera")
+    camera = SocketCamera(str(tmp_path / "camera"))
+    camera.open()
+    while not server.connected:
+        time.sleep(0.001)
+    rgb = np.random.default_rng(0).integers(0, 256, (480, 640, 3), dtype=np.uint8)  # more than the socket holds
+    server.show(7, rgb)
+    time.sleep(0.8)
+    frame = camera.read(time.monotonic() + 30.0)
+    assert frame is not None
+    assert frame.stamp_ns == 7
+    assert (frame.rgb == rgb).all()
+    camera.close()
+    server.close()

@@ -42,6 +42,7 @@ _COMMANDS = {
     "sign": ("tether.signing.cli", "sign models and skills"),
     "verify": ("tether.signing.cli_verify", "verify signatures and critical state"),
     "deploy": ("tether.deploy.cli", "send models, configuration and signatures to a robot, or take them back"),
+    "soak": ("tether.hardware.soak.cli", "run a robot or its emulated devices for hours, with faults"),
     "runtimes": ("tether.runtimes.cli", "what can run models here, and what `auto` chooses and why"),
     "doctor": ("tether.doctor.cli", "what is wrong with this machine, and the fix"),
 }

@@ -122,6 +122,11 @@ class RobotSettings:
     camera: CameraSettings
     watchdog_ms: float = bounded(20.0, 1000.0, unit="ms", doc="without a gated command for longer, the robot stops")
 
+    @property
+    def is_emulated(self) -> bool:
+        """Whether its devices are an emulator's, whose names stand below a folder."""
+        return self.imu.i2c is I2cKind.EMULATED and self.camera.kind is CameraKind.EMULATED
+
 
 def load_robot_settings(name: str) -> RobotSettings:
     """Settings by name (a file of config/robot) or by path; the calibration's path is made whole."""

@@ -44,7 +44,7 @@ _BASE_M_S2 = 1.0
 _START_FAR_RAD = 0.35
 """The first command after the servos were taken up must be near where they are, or they would jump there."""
 _OFFSET_TRIES = 3
-_PICTURES_S = 10.0
+_PICTURES_S = 60.0
 
 
 def ros_offset_ns() -> int:

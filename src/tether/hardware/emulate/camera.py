@@ -16,7 +16,8 @@ from tether.hardware.camera import CameraError, Frame
 from tether.hardware.emulate.unix_socket import Listener
 
 _HEAD = struct.Struct("<qHH")
-_SEND_S = 0.5
+_SEND_S = 30.0
+"""A client that a busy machine does not let read misses pictures; only one that never reads again is given up."""
 _BUFFERS = 4
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import errno
 import struct
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from tether.clock import ManualClock
 from tether.hardware import camera_v4l2 as v4l2
 from tether.hardware.camera import Camera, CameraError, Frame
 from tether.hardware.camera_v4l2 import V4l2Camera, yuyv_to_rgb
+from tether.hardware.emulate.camera import CameraServer, SocketCamera
 from tether.hardware.notices import Notices
 from tether.hardware.settings import CameraKind, load_robot_settings
 

@@ -299,3 +299,21 @@ def test_mistakes_are_refused_before_anything_is_recorded(tmp_path: Path, rows: 
             writer.add_topic("/imu", "sensor_msgs/msg/JointState")
         with pytest.raises(InvalidInputError, match="0 or more"):
             writer.write("/imu", rows[1][3], -1)
+
+
+@pytest.mark.parametrize("options", [WriterOptions(), WriterOptions(split_bytes=2**16)])
+def test_a_profile_that_discovery_brings_after_the_first_message_leaves_no_topic_out(
+    tmp_path: Path, rows: list[Row], options: WriterOptions
+) -> None:
+    imu = [row for row in rows if row[1] == IMU]
+    before, after = make_qos(reliable=True), make_qos(reliable=False)
+    with BagWriter(tmp_path / "run", options) as writer:
+        writer.add_topic(imu[0][0], IMU, [after])
+        writer.add_topic(imu[0][0], IMU, [before])  # none has come yet: the newest holds
+        for number in range(400):
+            assert writer.write(imu[0][0], imu[0][3], number)
+            writer.add_topic(imu[0][0], IMU, [before, after])
+    with open_bag(tmp_path / "run") as bag:
+        assert bag.topics[imu[0][0]].qos == (before,)
+    with AnyReader([tmp_path / "run"]) as reader:
+        assert sum(1 for _ in reader.messages()) == 400

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,8 @@ pytest.importorskip("rclpy", reason="needs ROS 2's rclpy")
 pytest.importorskip("tether_msgs", reason="needs the built interfaces (make setup)")
 
 import rclpy
+from lifecycle_msgs.msg import State as StateMessage
+from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.context import Context
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
@@ -113,3 +116,54 @@ def test_transition_is_asked_for_and_the_state_told(watcher, make_recorder) -> N
         over.set()
         thread.join()
         executor.shutdown()
+
+
+class Forgetful(Node):
+    """Loses the answer to the first request; the second finds the transition done, and is refused."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__("forgetful", context=context)
+        self.asked = 0
+        self.create_service(ChangeState, "forgetful/change_state", self._change)
+        self.create_service(GetState, "forgetful/get_state", self._tell)
+
+    def _change(self, request: ChangeState.Request, response: ChangeState.Response) -> ChangeState.Response:
+        self.asked += 1
+        if self.asked == 1:
+            raise LookupError("no answer")
+        response.success = False
+        return response
+
+    def _tell(self, request: GetState.Request, response: GetState.Response) -> GetState.Response:
+        done = self.asked > 1
+        state = StateMessage.PRIMARY_STATE_INACTIVE if done else StateMessage.PRIMARY_STATE_UNCONFIGURED
+        response.current_state.id = state
+        return response
+
+
+def test_repeat_that_is_refused_since_the_first_was_granted_is_done(watcher, domain) -> None:
+    context = Context()
+    rclpy.init(args=[], context=context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+    node = Forgetful(context)
+    executor = SingleThreadedExecutor(context=context)
+    executor.add_node(node)
+    over = threading.Event()
+
+    def spin() -> None:
+        while not over.is_set():
+            with contextlib.suppress(LookupError):
+                executor.spin_once(timeout_sec=0.05)
+
+    thread = threading.Thread(target=spin, daemon=True)
+    thread.start()
+    remote = ServiceRemote(watcher, ["forgetful"], lambda: False)
+    try:
+        assert remote.await_offer("forgetful", PATIENCE_S) is Answer.DONE
+        assert remote.change("forgetful", Transition.CONFIGURE, PATIENCE_S, interruptible=True) is Answer.DONE
+        assert node.asked == 2
+    finally:
+        over.set()
+        thread.join()
+        executor.shutdown()
+        node.destroy_node()
+        rclpy.try_shutdown(context=context)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 from typing import Any
@@ -35,3 +38,21 @@ def test_interrupted_process_whose_nodes_are_down_or_that_is_interrupted_again_e
     now_s = time.monotonic()
     assert _done([node(active=False)], [now_s])
     assert _done([node()], [now_s, now_s])
+
+
+def test_process_that_has_done_its_work_is_not_killed_by_a_signal_while_its_interpreter_ends(domain: int) -> None:
+    code = """
+import signal, sys
+from tether_ros.process import run
+from tether_bringup.recorder import RecorderNode
+
+class Done(RecorderNode):
+    finished = True
+
+status = run([Done])
+assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN and signal.getsignal(signal.SIGTERM) is signal.SIG_IGN
+sys.exit(status)
+"""
+    env = {**os.environ, "ROS_DOMAIN_ID": str(domain)}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -130,6 +130,7 @@ class BagWriter:
         self._on_failure = on_failure
         self._make_output = _open_output if make_output is None else make_output
         self._topics: dict[str, _Topic] = {}
+        self._begun: set[str] = set()
         self._messages: Counter[str] = Counter()
         self._dropped: Counter[str] = Counter()
         self._failure: str | None = None
@@ -165,8 +166,10 @@ class BagWriter:
             return dict(self._dropped)
 
     def add_topic(self, name: str, type_name: str, qos: Sequence[Qos] = ()) -> None:
-        """Declare a topic before its first message. Declaring it again with other QoS profiles replaces them, for
-        publishers come and go; with another type it is refused. Raises InvalidInputError, also for unknown types."""
+        """Declare a topic before its first message. Declaring it again with other QoS profiles replaces them while it
+        has none, for publishers come and go; from then on they stand in the file, and readers pass over a topic on
+        which file and metadata.yaml disagree. With another type it is refused. Raises InvalidInputError, also for
+        unknown types."""
         known = self._topics.get(name)
         if known is not None and known.type != type_name:
             raise InvalidInputError("recording", [Fault(name, type_name, f"{known.type}, as it was declared")])
@@ -174,7 +177,9 @@ class BagWriter:
             fault = Fault(name, f"type {type_name}", "a type in the type store")
             raise InvalidInputError("recording", [fault], "register the package's .msg files with the store")
         if known is not None:
-            self._topics[name] = replace(known, qos=tuple(qos))
+            with self._queue.wake:
+                if name not in self._begun:
+                    self._topics[name] = replace(known, qos=tuple(qos))
             return
         definition = self._store.generate_msgdef(type_name, ros_version=2)[0]
         self._topics[name] = _Topic(name, type_name, tuple(qos), definition, self._store.hash_rihs01(type_name))
@@ -197,6 +202,7 @@ class BagWriter:
             if full or queue.closing or self._failure is not None:
                 self._dropped[topic] += 1
                 return False
+            self._begun.add(topic)
             queue.items.append(_Item(topic, raw, log_time_ns, published_ns))
             queue.size_bytes += len(raw)
             queue.wake.notify()

@@ -200,15 +200,16 @@ class LiveGraph:
 
 def _wired(process: ProcessPlan, extra: Mapping[str, bool | str]) -> ProcessPlan:
     """The process with its outlets through wires, able to raise when it is told to."""
-    parameters = [ParameterValue(name, value) for name, value in extra.items()]
+    parameters = [*process.parameters, *(ParameterValue(name, value) for name, value in extra.items())]
     wires = WIRED.get(process.label, ())
     if wires:  # it would wait for subscribers of the real topics, which are the probe's now
+        parameters = [one for one in parameters if not (isinstance(one, ParameterValue) and one.name == "peers")]
         parameters.append(ParameterValue("wait_for_match", False))
     return dataclasses.replace(
         process,
         path=Path(sys.executable),
         arguments=("-m", "tether.faults.raiser", str(process.path), *process.arguments),
-        parameters=(*process.parameters, *parameters),
+        parameters=tuple(parameters),
         remaps=(*process.remaps, *((topic.name, WIRE + topic.name) for topic in wires)),
     )
 

@@ -23,6 +23,7 @@ from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from tether_ros import qos
 from tether_ros.node import Mode
+from tether_ros.process import ignore_signals
 
 from tether import topics
 from tether.clock import SteadyClock
@@ -186,6 +187,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         spinner.join(timeout=1.0)
         manager.destroy_node()
         rclpy.shutdown()
+        ignore_signals()
 
 
 if __name__ == "__main__":

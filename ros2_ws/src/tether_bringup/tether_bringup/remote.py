@@ -69,6 +69,11 @@ class _Asked:
         answers = [future.result() for future in self._futures if future.done()]
         return any(answer is not None and answer.success for answer in answers) if answers else None
 
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the request was sent more than once."""
+        return len(self._futures) > 1
+
     def forget(self) -> None:
         """Wait for no more answers."""
         for future in self._futures:
@@ -121,7 +126,7 @@ class ServiceRemote:
                 )
                 granted = asked.was_granted()
                 if granted is not None:
-                    return Answer.DONE if granted else Answer.REFUSED
+                    return Answer.DONE if granted or self._was_done_before(asked, node, transition) else Answer.REFUSED
                 if answer is Answer.DONE:
                     return Answer.GONE
                 if answer is not Answer.SILENT or not interruptible:
@@ -135,6 +140,10 @@ class ServiceRemote:
                     asked.again()
         finally:
             asked.forget()
+
+    def _was_done_before(self, asked: _Asked, node: str, transition: Transition) -> bool:
+        """Whether a refusal is that of a repeated request, because the first was granted and its answer got lost."""
+        return asked.is_repeated and self.ask_states([node], _ASK_S).get(node) is transition.goal
 
     def ask_states(self, nodes: Sequence[str], timeout_s: float) -> dict[str, State]:
         """Ask all at once and collect what comes in time."""

@@ -21,6 +21,7 @@ from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
+from rclpy.parameter import Parameter
 from rclpy.subscription import Subscription
 
 from tether import topics
@@ -32,10 +33,10 @@ from tether.topics import Topic
 from tether_ros import qos
 from tether_ros.beats import Beats
 from tether_ros.hub import Hub
+from tether_ros.matching import Ends, Surroundings, await_match
 from tether_ros.outlet import Outlet
 from tether_ros.transitions import destroy_services, refuse_unknown_transitions
 
-MATCH_DEADLINE_S = 5.0
 LEFT_OVER_S = 1.0
 """Real time: that long into an episode, samples stamped before it are those of the episode before."""
 WAITING_S = 5.0
@@ -62,6 +63,8 @@ class StageNode(LifecycleNode):
     """How much its process gives way to others (negative: goes before them), as `nice` counts."""
     hub = Hub()
     """What is handed over within the process; set before the node is configured."""
+    housemates: frozenset[str] = frozenset()
+    """Nodes of the same process; set before the node is configured."""
     beats: Beats | None = None
     """What beats for the process in real time; set before the node is configured."""
 
@@ -70,6 +73,7 @@ class StageNode(LifecycleNode):
         self._beat = name
         self._inlets: list[tuple[Topic, Callable[[], int]]] = []
         self._outlets: list[Outlet] = []
+        self._optional: set[Outlet] = set()
         self._undo: list[Callable[[], None]] = []
         self._inbox = Inbox(self._all_needs())
         self._active = False
@@ -83,6 +87,7 @@ class StageNode(LifecycleNode):
         self.mode = Mode(self.param("mode", "realtime", "how the graph keeps time: realtime or lockstep"))
         refuse_unknown_transitions(self)
         self._wait_for_match = self.param("wait_for_match", True, "activate only once every outlet has a subscriber")
+        self._peers = frozenset(self.names("peers", "lifecycle nodes of the graph, which must hear what is theirs"))
 
     # -- what a subclass says ---------------------------------------------------------------------------------------
 
@@ -106,6 +111,11 @@ class StageNode(LifecycleNode):
     def param(self, name: str, default: Any, doc: str) -> Any:
         """Declare a parameter with its descriptor and return its value, which is fixed from then on."""
         return self.declare_parameter(name, default, ParameterDescriptor(description=doc, read_only=True)).value
+
+    def names(self, name: str, doc: str) -> list[str]:
+        """Declare a parameter that holds names, none where it is not set, and return them."""
+        descriptor = ParameterDescriptor(description=doc, read_only=True)
+        return list(self.declare_parameter(name, Parameter.Type.STRING_ARRAY, descriptor).value or ())
 
     def outlet(self, topic: Topic) -> Outlet:
         """A publisher for `topic`, undone on clean-up."""
@@ -180,8 +190,8 @@ class StageNode(LifecycleNode):
         return begun and 0 < stamp_ns < self._episode_start_ns
 
     def optional(self, *outlets: Outlet) -> None:
-        """Outlets that may go unheard: they do not keep the node from being activated."""
-        self._outlets = [outlet for outlet in self._outlets if outlet not in outlets]
+        """Outlets that may go unheard: without a listener they do not keep the node from being activated."""
+        self._optional.update(outlets)
 
     def every(self, period_s: float, call: Callable[[], None]) -> None:
         """Call on the steady clock while the node is active; a TetherError from `call` ends the process."""
@@ -220,7 +230,7 @@ class StageNode(LifecycleNode):
 
     def finish(self, exit_status: int = 0) -> None:
         """The node's work is done: its process ends once what was sent has been acknowledged."""
-        for outlet in filter(None, [*self._outlets, self._events]):
+        for outlet in self._outlets:
             outlet.flush()
         self.exit_status = exit_status
         self.finished = True
@@ -268,7 +278,7 @@ class StageNode(LifecycleNode):
         """Build the stage; a refused configuration is named and leaves the node unconfigured."""
         try:
             self._events = self.outlet(topics.EVENTS)
-            self._outlets.remove(self._events)
+            self.optional(self._events)
             self.build()
         except (TetherError, ImportError, OSError, ValueError) as error:
             self.get_logger().error(f"not configured: {error}")
@@ -278,7 +288,9 @@ class StageNode(LifecycleNode):
 
     def on_activate(self, state: Any) -> TransitionCallbackReturn:
         """Wait until every outlet is heard and every inlet fed, then run."""
-        unmatched = self._unmatched()
+        ends = Ends(self._outlets, self._optional, self._inlets)
+        around = Surroundings(self._peers, self.housemates, self.mode is Mode.LOCKSTEP)
+        unmatched = await_match(self, ends, around, alone=not self._wait_for_match)
         if unmatched:
             self.get_logger().error(f"not activated: {'; '.join(unmatched)}")
             return TransitionCallbackReturn.FAILURE
@@ -366,26 +378,11 @@ class StageNode(LifecycleNode):
     def _all_needs(self) -> Needs:
         return dataclasses.replace(self.needs, at_start=self.needs.at_start | {EPISODE})
 
-    def _unmatched(self) -> list[str]:
-        """What still has no peer when the deadline is over; everything is matched at both of its ends."""
-        if not self._wait_for_match:
-            return []
-        deadline = time.monotonic() + MATCH_DEADLINE_S
-        while True:
-            unmatched = []
-            for outlet in self._outlets:
-                wanted = max(0 if outlet.is_taken_here() else 1, self.count_subscribers(outlet.topic.name))
-                if outlet.matched() < wanted:
-                    unmatched.append(f"{outlet.topic.name} is heard by {outlet.matched()} of {wanted}")
-            unmatched += [f"nobody publishes {topic.name}" for topic, publishers in self._inlets if not publishers()]
-            if not unmatched or time.monotonic() > deadline:
-                return unmatched
-            time.sleep(0.02)
-
     def _tear_down(self) -> None:
         while self._undo:
             self._undo.pop()()
         self._outlets.clear()
+        self._optional.clear()
         self._inlets.clear()
         self._events = None
         self._inbox = Inbox(self._all_needs())

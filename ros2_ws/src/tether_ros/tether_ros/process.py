@@ -26,6 +26,7 @@ from tether_ros.node import Mode, StageNode
 
 BAD_PARAMETERS = 2
 _THREADS, _AUTOGROUP = Path("/proc/self/task"), Path("/proc/self/autogroup")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 GRACE_S = 2.0
 """`ros2 launch` interrupts all processes at once: nodes wait this long for the manager to bring them down in order."""
 
@@ -46,7 +47,7 @@ def run(
     def on_signal(number: int, frame: FrameType | None) -> None:
         interrupted.append(time.monotonic())
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in _SIGNALS:
         signal.signal(number, on_signal)
     hub = Hub(handed_over)
     executor = DrainingExecutor(hub.deliver)
@@ -60,6 +61,8 @@ def run(
                 return BAD_PARAMETERS
             nodes[-1].hub = hub
             executor.add_node(nodes[-1])
+        for node in nodes:
+            node.housemates = frozenset(str(mate.get_name()) for mate in nodes)
         _take_turn(nodes)
         _start_beats(nodes)
         while rclpy.ok() and not _done(nodes, interrupted):
@@ -71,7 +74,17 @@ def run(
         for node in nodes:
             node.destroy_node()
         rclpy.try_shutdown()
+        ignore_signals()
     return max((node.exit_status for node in nodes), default=0)
+
+
+def ignore_signals() -> None:
+    """Nothing is left to bring down: a launch that interrupts now must not kill an interpreter that is ending.
+
+    Python gives handlers back while it ends, and a process that had done its work would count as killed.
+    """
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _start_beats(nodes: Sequence[StageNode]) -> None:

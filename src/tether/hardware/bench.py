@@ -59,7 +59,7 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
 
 def _bus(settings: RobotSettings, cycles: int) -> dict[str, Metric]:
     notices, calibration = Notices(), load_calibration(settings.calibration)
-    servos = make_servos(settings, calibration, robot(), notices, SteadyClock())
+    servos = make_servos(settings, calibration, robot(), notices, SteadyClock(), guarded=True)
     position = [0.0] * len(COMMAND_JOINTS)
     times, whole = [], 0
     servos.cycle(None, [0.0] * 3)

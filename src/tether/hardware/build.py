@@ -22,11 +22,20 @@ from tether.robot.model import RobotModel
 
 
 def make_servos(
-    settings: RobotSettings, calibration: RobotCalibration, robot: RobotModel, notices: Notices, clock: Clock
+    settings: RobotSettings,
+    calibration: RobotCalibration,
+    robot: RobotModel,
+    notices: Notices,
+    clock: Clock,
+    *,
+    guarded: bool,
 ) -> Servos:
-    """The servos, on a bus that is opened when they are first used."""
+    """The servos, on a bus that is opened when they are first used.
+
+    guarded: a process of its own stops the wheels where this one dies or is stuck; it goes by real time.
+    """
     port, baud = settings.servos.port, settings.servos.baud
-    return Servos(settings.servos, calibration, robot, notices, lambda: SerialPort(port, baud), clock)
+    return Servos(settings.servos, calibration, robot, notices, lambda: SerialPort(port, baud), clock, guarded=guarded)
 
 
 def make_chip(settings: ImuSettings, clock: Clock) -> Chip:
@@ -86,7 +95,7 @@ def make_physical_world(settings: RobotSettings, robot: RobotModel, clock: Clock
     source = make_source(settings.camera)
     return PhysicalWorld(
         robot,
-        make_servos(settings, calibration, robot, notices, steady),
+        make_servos(settings, calibration, robot, notices, steady, guarded=clock is None),
         make_imu(settings.imu, calibration.imu, notices, steady),
         None if source is None else Camera(source, settings.camera, notices, steady),
         calibration.camera,

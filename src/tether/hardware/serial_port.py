@@ -49,6 +49,9 @@ class Port(Protocol):
     def close(self) -> None:
         """Give the device up."""
 
+    def fileno(self) -> int:
+        """The open device, for a guard to hold as well."""
+
 
 class SerialPort:
     """See `Port`. Opened for this process alone."""
@@ -103,6 +106,10 @@ class SerialPort:
         while data := self.read(0.0):
             count += len(data)
         return count
+
+    def fileno(self) -> int:
+        """See `Port`."""
+        return self._fd
 
     def close(self) -> None:
         """See `Port`."""

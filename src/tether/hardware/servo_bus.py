@@ -77,6 +77,10 @@ class ServoBus:
         self._port.write(sync_write_packet(register.address, {i: register.encode(n) for i, n in numbers.items()}))
         self.counts.requests += 1
 
+    def fileno(self) -> int:
+        """The open port."""
+        return self._port.fileno()
+
     def close(self) -> None:
         """Give the port up."""
         self._port.close()

@@ -17,12 +17,13 @@ import numpy as np
 from tether.clock import Clock, SteadyClock
 from tether.contracts import F64
 from tether.hardware.calibration import RobotCalibration
-from tether.hardware.feetech import MODEL_STS3215, STEPS_PER_TURN, OperatingMode, Register
+from tether.hardware.feetech import MODEL_STS3215, STEPS_PER_TURN, OperatingMode, Register, sync_write_packet
 from tether.hardware.notices import BackOff, Level, Notices
 from tether.hardware.serial_port import Port, PortLostError
 from tether.hardware.servo import ISOLATING, STATE_ADDRESS, STATE_SIZE, JointRange, Servo, ServoHealth, ServoState
 from tether.hardware.servo_bus import ServoBus
 from tether.hardware.settings import AtEnd, ServoSettings
+from tether.hardware.wheel_guard import WheelGuard
 from tether.robot.model import RobotModel
 from tether.robot.roles import COMMAND_JOINTS, WHEEL_JOINTS
 
@@ -59,7 +60,10 @@ class Servos:
         notices: Notices,
         open_port: Callable[[], Port],
         clock: Clock | None = None,
+        *,
+        guarded: bool = False,
     ) -> None:
+        """guarded: see `tether.hardware.wheel_guard`; only where the clock is that of real time."""
         self._clock: Clock = clock or SteadyClock()
         self._settings = settings
         self._open_port = open_port
@@ -68,6 +72,8 @@ class Servos:
         self._arm = [self._all[name] for name in COMMAND_JOINTS]
         self._wheels = [self._all[name] for name in WHEEL_JOINTS]
         self._bus: ServoBus | None = None
+        self._guarded = guarded
+        self._guard: WheelGuard | None = None
         self._said_lost = False
         self._back_off = BackOff(settings.retry_min_s, settings.retry_max_s)
         self._revival = BackOff(settings.retry_min_s, settings.retry_max_s)
@@ -110,6 +116,7 @@ class Servos:
         try:
             if self._bus is None and not self._connect():
                 return None
+            self._beat()
             self._write(position, wheel_rates)
             reading = self._read()
             self._look_after()
@@ -128,6 +135,7 @@ class Servos:
             let_go = self._wheels if self._settings.at_end is AtEnd.HOLD else list(self._all.values())
             bus.sync_write(Register.TORQUE_ENABLE, {servo.id: 0 for servo in let_go})
             bus.ping(self._arm[0].id)  # what was written is on the wire before the port is closed
+        self._end_guard()
         bus.close()
 
     # -- one cycle ------------------------------------------------------------------------------------------------
@@ -219,8 +227,10 @@ class Servos:
                 raise PortLostError("servo bus", f"no answer from {', '.join(missing)}")
             self._bus = bus
             for servo in self._all.values():
+                self._beat()
                 self._take_up(servo)
         except PortLostError as error:
+            self._end_guard()
             if bus is not None:
                 bus.close()
             self._bus = None
@@ -284,7 +294,24 @@ class Servos:
     def _now_s(self) -> float:
         return self._clock.now_ns() * 1e-9
 
+    def _beat(self) -> None:
+        """Tell the wheels' guard that this process is alive; start one where there is none."""
+        if self._guard is not None and not self._guard.alive:
+            self._end_guard()
+            self._notices.add(Level.ERROR, "wheel_guard_lost", "the wheels' guard had ended; it is started again")
+        if self._guarded and self._guard is None and self._bus is not None:
+            stop = sync_write_packet(Register.GOAL_VELOCITY.address, {servo.id: b"\0\0" for servo in self._wheels})
+            self._guard = WheelGuard(self._bus.fileno(), stop, self._settings.guard_ms * 1e-3)
+        if self._guard is not None:
+            self._guard.beat()
+
+    def _end_guard(self) -> None:
+        guard, self._guard = self._guard, None
+        if guard is not None:
+            guard.close()
+
     def _lose(self, error: PortLostError) -> None:
+        self._end_guard()
         if self._bus is not None:
             self._bus.close()
         self._bus = None

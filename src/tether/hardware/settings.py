@@ -65,6 +65,9 @@ class ServoSettings:
     )
     retry_min_s: float = bounded(0.05, 10.0, unit="s", doc="pause before a lost bus or servo is tried again, at first")
     retry_max_s: float = bounded(0.05, 60.0, unit="s", doc="the pause doubles up to this")
+    guard_ms: float = bounded(
+        100.0, 5000.0, unit="ms", default=500.0, doc="a driver stuck for longer has its wheels stopped by their guard"
+    )
 
     def __post_init__(self) -> None:
         if self.retry_min_s > self.retry_max_s:

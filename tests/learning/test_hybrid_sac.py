@@ -14,7 +14,7 @@ from gymnasium import spaces
 
 from tether.errors import InvalidInputError
 from tether.learning.config import ChoiceGradient, KlConstraint, SacConfig
-from tether.learning.networks import PolicyOutput, masked_log_probs, normal_kl, squash
+from tether.learning.networks import PolicyOutput, flattened, masked_log_probs, normal_kl, squash
 from tether.learning.replay import Batch, Replay
 from tether.learning.sac import Agent
 from tether.learning.spaces import HybridSpace
@@ -78,6 +78,75 @@ def test_parameters_of_choices_not_weighed_get_no_gradient(gradient: ChoiceGradi
         assert 0 < int(drawn.sum()) < 40, "choice 0 is drawn in some states; only there its parameter moves"
     else:
         assert torch.all(mean.grad[:, 0] != 0.0)
+
+
+def _slopes(spread: float, logits: list[float]) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """d(sum of values) by means (B, P) and by logits (B, K), and the value; the same noise for every call."""
+    agent = _agent(param_spread=spread)
+    obs = torch.randn(40, OBS, generator=torch.Generator().manual_seed(1))
+    out = agent.actor(obs)
+    mean = out.mean.detach().requires_grad_(True)
+    leaf = torch.tensor([logits]).repeat(40, 1).requires_grad_(True)
+    mask = torch.tensor([[1.0, 1.0, 0.0]]).expand(40, 3)
+    terms = agent._value(agent.critics, obs, mask, PolicyOutput(leaf, mean, out.log_std.detach()), 0.0)
+    by_mean, by_logits = torch.autograd.grad(terms.value.sum(), (mean, leaf))
+    return by_mean, by_logits, float(terms.value.detach().sum())
+
+
+def test_spread_moves_parameters_of_choices_that_are_hardly_taken() -> None:
+    """Choice 0 has probability 1e-13: spread evenly over the two valid choices, its parameter counts a half of the
+    share, whatever the policy's probabilities; value and gradient of the choice stay what they were."""
+    sure, _, _ = _slopes(0.0, [30.0, 0.0, 0.0])
+    plain, plain_choice, plain_value = _slopes(0.0, [-30.0, 0.0, 0.0])
+    spread, spread_choice, spread_value = _slopes(0.4, [-30.0, 0.0, 0.0])
+    assert torch.all(plain[:, 0].abs() < 1e-9)
+    torch.testing.assert_close(spread[:, 0], 0.2 * sure[:, 0])
+    torch.testing.assert_close(spread[:, 1:], 0.8 * plain[:, 1:])
+    torch.testing.assert_close(spread_choice, plain_choice)
+    assert spread_value == pytest.approx(plain_value)
+
+
+def _parameter_of_the_worse_choice(spread: float) -> float:
+    """Choice 0 pays 2. Choice 1 pays 1 where its first parameter is 0.6, -0.2 where that begins: what it ends at."""
+    rng = np.random.default_rng(0)
+    replay = Replay(512, OBS, 3, 3)
+    valid = np.array([True, True, False])
+    obs = np.zeros(OBS, dtype=np.float32)
+    for i in range(512):
+        z = SPACE.to_unit(i % 2, rng.uniform(-1.0, 1.0, SIZES[i % 2]).astype(np.float32))
+        reward = 2.0 if i % 2 == 0 else 1.0 - 2.0 * abs(float(z[1]) - 0.6)
+        replay.add(obs, valid, i % 2, z, reward, 0.0, obs, valid)
+    agent = _agent(
+        param_spread=spread, critic_rate=3e-3, actor_rate=3e-3, choice_entropy=(0.0, 0.0), param_entropy=(-2.0, -2.0)
+    )
+    for _ in range(400):
+        agent.update(replay.batch(replay.rows(rng, 64)), 0.0)
+    with torch.no_grad():
+        mean = agent.actor(torch.from_numpy(obs)[None]).mean
+    return float(torch.tanh(mean[0, 1]))
+
+
+def test_a_choice_that_is_not_taken_still_learns_its_best_parameter() -> None:
+    """Else it stays as bad as it was when it was given up, and is never taken again: the plateau of Platform."""
+    assert _parameter_of_the_worse_choice(0.5) == pytest.approx(0.6, abs=0.15)
+    assert abs(_parameter_of_the_worse_choice(0.0) - 0.6) > 0.2
+
+
+def test_all_weights_are_one_vector_that_its_module_sees() -> None:
+    module = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+    inputs = torch.randn(4, 2)
+    before = module(inputs)
+    wanted = torch.autograd.grad(before.sum(), list(module.parameters()))
+    flat = flattened(module)
+    assert flat.shape == (13,)
+    torch.testing.assert_close(module(inputs), before)
+    module(inputs).sum().backward()
+    assert flat.grad is not None
+    torch.testing.assert_close(flat.grad, torch.cat([slope.reshape(-1) for slope in wanted]))
+    torch.optim.SGD([flat], lr=0.1).step()
+    moved = torch.cat([weight.detach().reshape(-1) for weight in module.parameters()])
+    torch.testing.assert_close(moved, flat.detach())
+    assert not torch.allclose(module(inputs), before)
 
 
 @BOTH
@@ -194,3 +263,12 @@ def test_a_restored_agent_goes_on_bit_for_bit(gradient: ChoiceGradient) -> None:
 def test_a_file_of_another_network_is_refused() -> None:
     with pytest.raises(InvalidInputError, match="networks"):
         _agent(hidden=(16,)).restore(_agent().state())
+
+
+def test_moments_of_another_optimiser_are_refused() -> None:
+    agent = _agent()
+    agent.update(_batch([1, 1, 1]), 0.5)
+    state = agent.state()
+    state["adam_critic/exp_avg"] = state["adam_critic/exp_avg"][1:]
+    with pytest.raises(InvalidInputError, match="optimiser"):
+        _agent().restore(state)

@@ -76,6 +76,12 @@ class SacConfig:
     param_entropy: tuple[float, float] = bounded(
         -6.0, 0.69, default=(-0.5, -2.0), unit="nat", doc="target per parameter in [-1, 1], at start and end"
     )
+    param_spread: float = bounded(
+        0.0,
+        1.0,
+        default=0.0,
+        doc="share of the parameters' gradient spread evenly over the valid choices; the rest goes by their weights",
+    )
     kl_constraint: KlConstraint = KlConstraint.ON
     kl_limit: float = bounded(1e-6, 1e3, default=0.05, unit="nat", doc="mean over choices, against the previous policy")
     kl_period: int = bounded(1, 100000, default=100, doc="actor updates after which a policy becomes the previous one")

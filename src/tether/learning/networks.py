@@ -99,6 +99,24 @@ class Critics(nn.Module):
         return F.relu(F.layer_norm(x, x.shape[-1:]) if self._layer_norm else x)
 
 
+def flattened(module: nn.Module) -> nn.Parameter:
+    """All weights of `module` as one vector, and their gradients as one, of which the module's own become views.
+
+    What is done to all of them (Adam, clipping, averaging) is then one operation instead of one for each layer. Clear
+    the gradient in place, never by setting it to None.
+    """
+    weights = list(module.parameters())
+    flat = nn.Parameter(torch.cat([weight.detach().reshape(-1) for weight in weights]))
+    flat.grad = torch.zeros_like(flat)
+    sizes = [weight.numel() for weight in weights]
+    parts = torch.split(flat.data, sizes), torch.split(flat.grad, sizes)
+    for weight, data, grad in zip(weights, *parts, strict=True):
+        weight.data = data.view_as(weight)
+        if weight.requires_grad:
+            weight.grad = grad.view_as(weight)
+    return flat
+
+
 def _uniform(count: int, rows: int, columns: int, fan_in: int | None = None) -> nn.Parameter:
     """As torch.nn.Linear begins."""
     bound = 1.0 / math.sqrt(max(1, rows if fan_in is None else fan_in))

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-from tether.learning.config import ChoiceGradient, Normalise, SacConfig, TrainConfig
-
-_SMALL = SacConfig(
-    hidden=(128, 128),
-    critic_hidden=(128,),
-    branch_width=64,
-    actor_period=2,
-    choice_entropy=(0.3, 0.02),
-    param_entropy=(-0.5, -2.5),
-)
+from tether.learning.config import ChoiceGradient, Exploration, Normalise, SacConfig, TrainConfig
 
 PRESETS: dict[str, TrainConfig] = {
     "platform": TrainConfig(
-        sac=_SMALL,
-        steps=100_000,
+        sac=SacConfig(
+            hidden=(128, 128),
+            critic_hidden=(128,),
+            branch_width=64,
+            actor_rate=1e-3,
+            critic_rate=2e-3,
+            polyak=0.02,
+            choice_entropy=(0.3, 0.02),
+            param_entropy=(-0.3, -2.0),
+            param_spread=0.5,
+        ),
+        steps=15_000,
         warmup_steps=1000,
+        updates_per_step=0.5,
         batch=128,
         replay=100_000,
-        anneal_steps=50_000,
-        evaluate_every=5000,
+        exploration=Exploration.HOLD,
+        hold_probability=(0.2, 0.05),
+        hold_max=1,
+        anneal_steps=10_000,
+        evaluate_every=1500,
         evaluate_episodes=100,
-        checkpoint_every=10_000,
+        checkpoint_every=1500,
     ),
     "goal": TrainConfig(
         sac=SacConfig(

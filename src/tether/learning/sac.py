@@ -13,7 +13,7 @@ for its randomness.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,15 @@ from tether.contracts import F32
 from tether.errors import Fault, InvalidInputError
 from tether.learning import arrays as files
 from tether.learning.config import ChoiceGradient, KlConstraint, Normalise, SacConfig
-from tether.learning.networks import Actor, Critics, PolicyOutput, masked_log_probs, normal_kl, squash
+from tether.learning.networks import (
+    Actor,
+    Critics,
+    PolicyOutput,
+    flattened,
+    masked_log_probs,
+    normal_kl,
+    squash,
+)
 from tether.learning.plain import config_of, config_to_plain, space_of, space_to_plain
 from tether.learning.replay import Batch
 from tether.learning.spaces import Bool, HybridAction, HybridSpace, ObservationSpace
@@ -69,14 +77,16 @@ class Agent:
             )
         self.previous = _frozen_copy(self.actor)
         self.target = _frozen_copy(self.critics)
+        self._actor_flat, self._critic_flat = flattened(self.actor), flattened(self.critics)
+        self._target_flat = flattened(self.target).requires_grad_(False)
         self._owner = torch.from_numpy(space.owner)
         self._sizes = self._owner.sum(dim=1)
         self._log_alpha = torch.full((2,), float(np.log(config.temperature_init)), requires_grad=True)
         self._log_beta = torch.zeros(())
         self._obs_mean, self._obs_scale = torch.zeros(obs_size), torch.ones(obs_size)
-        self._actor_adam = _adam(self.actor.parameters(), config.actor_rate)
-        self._critic_adam = _adam(self.critics.parameters(), config.critic_rate)
-        self._alpha_adam = _adam([self._log_alpha], config.temperature_rate)
+        self._actor_adam = _adam(self._actor_flat, config.actor_rate)
+        self._critic_adam = _adam(self._critic_flat, config.critic_rate)
+        self._alpha_adam = _adam(self._log_alpha, config.temperature_rate)
         self._generator = torch.Generator().manual_seed(seed)
         self._updates = 0
         self._actor_info = (torch.zeros(()),) * 4
@@ -145,9 +155,7 @@ class Agent:
             actor_updates = self._updates // self.config.actor_period
             if actor_updates % self.config.kl_period == 0:
                 self.previous.load_state_dict(self.actor.state_dict())
-        with torch.no_grad():
-            for slow, fast in zip(self.target.parameters(), self.critics.parameters(), strict=True):
-                slow.lerp_(fast, self.config.polyak)
+        self._target_flat.lerp_(self._critic_flat.detach(), self.config.polyak)
         alpha = self._log_alpha.detach().exp()
         actor_loss, choice_entropy, param_entropy, kl = self._actor_info
         return UpdateInfo(
@@ -162,10 +170,7 @@ class Agent:
             wanted = batch.reward * self.config.reward_scale + batch.discount * value
         q = (self.critics(self.normalised(batch.obs), batch.params) * batch.choice).sum(dim=-1)
         loss = F.mse_loss(q, wanted.expand_as(q)) * self.config.critics
-        self._critic_adam.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.critics.parameters(), self.config.max_grad_norm)
-        self._critic_adam.step()
+        _descend(loss, self.critics, self._critic_flat, self._critic_adam, self.config.max_grad_norm)
         return loss.detach(), q.detach().mean()
 
     def _update_actor(self, batch: Batch, annealed: float) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -181,10 +186,7 @@ class Agent:
             beta = self._log_beta.exp()
             loss = (loss + beta * kl) / (1.0 + beta)
             self._move_multiplier(kl.detach())
-        self._actor_adam.zero_grad()
-        loss.backward(inputs=list(self.actor.parameters()))  # type: ignore[no-untyped-call]
-        nn.utils.clip_grad_norm_(self.actor.parameters(), self.config.max_grad_norm)
-        self._actor_adam.step()
+        _descend(loss, self.actor, self._actor_flat, self._actor_adam, self.config.max_grad_norm)
         self._update_temperatures(terms)
         return loss.detach(), terms.choice_entropy.mean(), terms.param_entropy.mean(), kl.detach()
 
@@ -202,8 +204,10 @@ class Agent:
         entropy = -(probs * log_probs).sum(dim=-1)
         surplus_k = entropy - share * mask.sum(dim=-1).log()
         alpha = self._log_alpha.detach().exp()
-        value = (weights * (q + alpha[1] * surplus_x)).sum(dim=-1) + alpha[0] * surplus_k
-        drawn = weights.detach()
+        each = q + alpha[1] * surplus_x
+        drawn = self._param_weights(weights.detach(), mask)
+        value = (weights * each).sum(dim=-1) + alpha[0] * surplus_k
+        value = value + ((drawn - weights.detach()) * (each - each.detach())).sum(dim=-1)  # gradient only
         return _ValueTerms(
             value,
             choice_entropy=entropy.detach(),
@@ -211,6 +215,11 @@ class Agent:
             param_surplus=(drawn * surplus_x.detach()).sum(dim=-1),
             param_entropy=(drawn * -(log_density.detach() @ self._owner.t())).sum(dim=-1),
         )
+
+    def _param_weights(self, weights: Tensor, mask: Tensor) -> Tensor:
+        """(B, K) how much each choice's parameters count in the actor's gradient; sums to 1 over the valid choices."""
+        even = mask / mask.sum(dim=-1, keepdim=True)
+        return torch.lerp(weights, even, self.config.param_spread)
 
     def _gumbel_one_hot(self, log_probs: Tensor) -> Tensor:
         """(B, K) one-hot choices whose gradient is the softmax's; invalid choices are never drawn."""
@@ -336,21 +345,34 @@ def _frozen_copy(module: nn.Module) -> nn.Module:
     return frozen
 
 
-def _adam(parameters: Iterable[Tensor], rate: float) -> torch.optim.Adam:
-    return torch.optim.Adam(list(parameters), lr=rate, fused=True)
+def _descend(loss: Tensor, module: nn.Module, flat: nn.Parameter, adam: torch.optim.Adam, max_norm: float) -> None:
+    """A step of `module`, whose weights are `flat`, and of nothing else that `loss` depends on."""
+    assert flat.grad is not None
+    flat.grad.zero_()
+    loss.backward(inputs=list(module.parameters()))  # type: ignore[no-untyped-call]
+    nn.utils.clip_grad_norm_(flat, max_norm)
+    adam.step()
+
+
+def _adam(weights: Tensor, rate: float) -> torch.optim.Adam:
+    return torch.optim.Adam([weights], lr=rate, fused=True)
 
 
 def _adam_state(adam: torch.optim.Adam) -> files.Arrays:
-    state: files.Arrays = {}
-    for i, tensor in enumerate(adam.param_groups[0]["params"]):
-        for name, value in adam.state.get(tensor, {}).items():
-            state[f"{i}.{name}"] = value.numpy()
-    return state
+    [weights] = adam.param_groups[0]["params"]
+    return {name: value.numpy() for name, value in adam.state.get(weights, {}).items()}
 
 
 def _restore_adam(adam: torch.optim.Adam, state: Mapping[str, NDArray[Any]]) -> None:
-    for i, tensor in enumerate(adam.param_groups[0]["params"]):
-        names = [name for name in ("step", "exp_avg", "exp_avg_sq") if f"{i}.{name}" in state]
-        adam.state[tensor] = {name: torch.from_numpy(state[f"{i}.{name}"].copy()) for name in names}
-        if not names:
-            del adam.state[tensor]
+    [weights] = adam.param_groups[0]["params"]
+    adam.state.pop(weights, None)
+    if not state:
+        return
+    moments = ("exp_avg", "exp_avg_sq")
+    if set(state) != {"step", *moments} or any(state[name].shape != weights.shape for name in moments):
+        found = ", ".join(f"{name} {value.shape}" for name, value in sorted(state.items()))
+        fault = Fault("optimiser", found, f"step, and {' and '.join(moments)} of {tuple(weights.shape)}")
+        raise InvalidInputError(
+            "agent", [fault], "a run goes on only with the version that began it: name a new folder"
+        )
+    adam.state[weights] = {name: torch.from_numpy(value.copy()) for name, value in state.items()}

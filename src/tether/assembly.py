@@ -25,7 +25,7 @@ from tether.errors import Fault, InvalidInputError
 from tether.fusion.classic import ClassicEstimator, load_classic_config
 from tether.fusion.estimator import Estimator, NoEstimator
 from tether.fusion.stage import FusionStage
-from tether.ingest.camera import CameraIngest
+from tether.ingest.camera import CameraConfig, CameraIngest
 from tether.ingest.detector import ColourDetector
 from tether.ingest.encoder import DetectorEncoder, PictureEncoder
 from tether.ingest.imu import ImuConfig
@@ -208,9 +208,9 @@ def make_joint_ingest() -> JointIngest:
     return JointIngest(JointConfig(COMMAND_JOINTS))
 
 
-def make_camera_ingest(policy: str) -> CameraIngest:
-    """Camera ingest with the eyes of the policy."""
-    return CameraIngest(policy_kit(policy).make_encoder())
+def make_camera_ingest(policy: str, *, noiseless_world: bool = False) -> CameraIngest:
+    """Camera ingest with the eyes of the policy. noiseless_world: pictures of a scene at rest repeat themselves."""
+    return CameraIngest(policy_kit(policy).make_encoder(), CameraConfig(noiseless_world=noiseless_world))
 
 
 def make_fusion_stage(policy: str) -> FusionStage:
@@ -300,7 +300,7 @@ def make_stages(
     """Every stage of one robot."""
     return Stages(
         imu=make_imu_stage(profile_name),
-        camera=make_camera_ingest(policy),
+        camera=make_camera_ingest(policy, noiseless_world=profile(profile_name).camera.is_noiseless),
         joints=make_joint_ingest(),
         fusion=make_fusion_stage(policy),
         policy=make_policy_stage(policy),

@@ -23,6 +23,7 @@ from tether.contracts import (
     JointSample,
     Sample,
     SkillContext,
+    Stream,
     TickDelivery,
     TruthSample,
 )
@@ -139,6 +140,7 @@ class Pipeline:
             joints=raw_joints,  # the gate judges for itself, and stops where it must refuse
             imu=batch.samples,
             pictures=[picture.ref for picture in pictures if picture.rejected is None],
+            refused=[(Stream.CAMERA, picture.rejected) for picture in pictures if picture.rejected is not None],
             executed=[] if delivery.executed is None else [delivery.executed],
             actions=[] if decision is None else [decision.action],
             proposed=[] if proposed is None else [proposed],

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
 
 from tether.contracts import F32, U8, CameraModel, ImageSample, SampleRef, Stream
-from tether.ingest.camera import CameraIngest, CameraResult, CompressedImage, RawImage
+from tether.ingest.camera import CameraConfig, CameraIngest, CameraResult, CompressedImage, RawImage
 from tether.ingest.encoder import DetectorEncoder
 from tether.ingest.rejection import Reason
 
 DATA = Path(__file__).parents[1] / "data" / "ingest"
 MS = 1_000_000
+LIVING = np.random.default_rng(1)
 RGB = np.random.default_rng(0).integers(0, 256, (4, 6, 3), dtype=np.uint8)
 
 
@@ -32,6 +37,11 @@ def camera(width: int = 6, height: int = 4) -> CameraModel:
     return CameraModel(width, height, np.eye(3))
 
 
+def noisy() -> bytes:
+    """RGB as a real camera sees it again: never the same bit for bit."""
+    return (RGB ^ LIVING.integers(0, 2, RGB.shape, dtype=np.uint8)).tobytes()
+
+
 def raw(i: int = 1, **fields: object) -> RawImage:
     base: dict[str, object] = {
         "stamp_ns": i * 33 * MS,
@@ -40,7 +50,7 @@ def raw(i: int = 1, **fields: object) -> RawImage:
         "height": 4,
         "step": 18,
         "is_bigendian": False,
-        "data": RGB.tobytes(),
+        "data": noisy(),
     }
     return RawImage(**{**base, **fields})  # type: ignore[arg-type]
 
@@ -53,7 +63,7 @@ def test_good_picture_gives_detections_with_its_stamp_and_sequence() -> None:
     spy = Spy()
     ingest = CameraIngest(DetectorEncoder(spy))
     ingest.ingest(raw(1), camera(), 40 * MS)
-    result = ingest.ingest(raw(2), camera(), 70 * MS)
+    result = ingest.ingest(raw(2, data=RGB.tobytes()), camera(), 70 * MS)
     assert result.feature.ref == SampleRef(Stream.CAMERA, 66 * MS, 1)
     assert result.feature.rejected is None and result.feature.detections.shape == (1, 6)
     assert np.array_equal(spy.seen[-1], RGB)
@@ -110,6 +120,45 @@ def test_looped_recording_clears_once_and_goes_on() -> None:
     assert not any(r.jump for r in first)
     assert [r.jump is not None for r in second] == [True] + [False] * 28
     assert all(r.rejection is None for r in second)
+
+
+@pytest.mark.parametrize("kind", ["raw", "compressed", "world"])
+def test_the_same_picture_under_fresh_stamps_is_refused_until_another_comes(kind: str) -> None:
+    def picture(i: int, rgb: U8) -> RawImage | CompressedImage | ImageSample:
+        if kind == "raw":
+            return raw(i, data=rgb.tobytes())
+        if kind == "world":
+            return ImageSample(SampleRef(Stream.CAMERA, i * 33 * MS, i), rgb, camera())
+        file = io.BytesIO()
+        Image.fromarray(rgb).save(file, "png")
+        return CompressedImage(i * 33 * MS, "png", file.getvalue())
+
+    ingest, other = CameraIngest(DetectorEncoder(Spy())), np.ascontiguousarray(RGB[::-1])
+    shown = [RGB, other, other, other, RGB, other]
+    results = [ingest.ingest(picture(i, rgb), camera(), i * 33 * MS + MS) for i, rgb in enumerate(shown, 1)]
+    assert [reason(r) for r in results] == [None, None, Reason.CONSTANT, Reason.CONSTANT, None, None]
+    assert results[3].rejection is not None and "3 pictures" in results[3].rejection.detail
+    assert ingest.rejected[Reason.CONSTANT] == 2
+    ingest.reset()
+    assert ingest.ingest(picture(7, other), camera(), 7 * 33 * MS + MS).rejection is None, "an episode starts anew"
+
+
+def test_how_many_pictures_may_be_the_same_is_a_setting_and_a_world_without_noise_is_named() -> None:
+    for config, refused in ((CameraConfig(constant_after=5), 6), (CameraConfig(noiseless_world=True), 0)):
+        ingest = CameraIngest(DetectorEncoder(Spy()), config)
+        results = [ingest.ingest(raw(i, data=RGB.tobytes()), camera(), i * 33 * MS + MS) for i in range(1, 11)]
+        assert sum(reason(r) is Reason.CONSTANT for r in results) == refused
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=60), st.integers(2, 6))
+def test_pictures_are_refused_where_so_many_in_a_row_are_equal_and_nowhere_else(shown: list[int], after: int) -> None:
+    pictures = [np.full((4, 6, 3), value, dtype=np.uint8).tobytes() for value in range(4)]
+    ingest = CameraIngest(DetectorEncoder(Spy()), CameraConfig(constant_after=after))
+    for i, value in enumerate(shown, 1):
+        result = ingest.ingest(raw(i, data=pictures[value]), camera(), i * 33 * MS + MS)
+        run = shown[max(i - after, 0) : i]
+        assert (reason(result) is Reason.CONSTANT) == (len(run) == after and set(run) == {value})
 
 
 def test_recorded_raspberry_pi_picture_is_refused_for_its_stamp_and_decoded_under_a_right_one() -> None:

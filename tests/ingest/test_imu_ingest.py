@@ -165,7 +165,7 @@ def test_dead_accelerometer_beside_a_living_gyro_is_refused() -> None:
 
 def test_constant_imu_is_refused_once_it_has_repeated_itself_often_enough() -> None:
     found = reasons(ImuIngest(), (next_reading(i) for i in range(200)))
-    assert found[:24] == [None] * 24 and set(found[24:]) == {Reason.CONSTANT}
+    assert found[:11] == [None] * 11 and set(found[11:]) == {Reason.CONSTANT}
 
 
 def half_stuck(stuck: str, n: int) -> Iterator[ImuReading]:

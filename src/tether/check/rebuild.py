@@ -246,6 +246,7 @@ class _Rebuilder:
             joints=samples.raw_joints(_of(plan.due, Stream.JOINTS)),
             imu=samples.imu(sample.ref for sample in batch.samples),
             pictures=[picture.ref for picture in pictures if picture.rejected is None],
+            refused=[(Stream.CAMERA, picture.rejected) for picture in pictures if picture.rejected is not None],
             executed=samples.executed(_of(plan.due, Stream.EXECUTED)),
             actions=[] if decision is None else [decision.action],
             proposed=[] if command is None else [command],

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from tether.config import bounded
 from tether.contracts import U8, CameraModel, ImageFeature, ImageSample, SampleRef, Stream
 from tether.ingest.admission import AdmissionConfig, ClockJump, StampAdmission
 from tether.ingest.compressed import decode_compressed
 from tether.ingest.encoder import PictureEncoder
 from tether.ingest.encodings import Buffer, DepthImage, Order8UC3, Picture, decode_raw
 from tether.ingest.rejection import Reason, RejectedError, Rejection
+from tether.models.running import runtimes_of
 
 _MS = 1_000_000
 _NO_DETECTIONS = np.zeros((0, 6), dtype=np.float32)
@@ -48,6 +51,11 @@ class CameraConfig:
         default_factory=lambda: AdmissionConfig(reorder_window_ns=200 * _MS, gap_ns=250 * _MS)
     )
     order_8uc3: Order8UC3 | None = None
+    constant_after: int = bounded(
+        2, 1000, unit="pictures", default=2, doc="pictures equal bit for bit in a row: camera or driver is stuck"
+    )
+    noiseless_world: bool = False
+    """Named exception for noiseless simulators, where a scene at rest looks the same. Refuse it on a robot."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,11 +80,18 @@ class CameraIngest:
         self.received = 0
         self._encoder = encoder
         self._sequence = 0
+        self._same, self._digest = 0, -1
+
+    @property
+    def runtimes(self) -> dict[str, str]:
+        """Of the encoder's models, see `runtimes_of`."""
+        return runtimes_of(self._encoder)
 
     def reset(self) -> None:
         """Forget stamps and start sequence numbers anew (start of an episode); counters stay."""
         self.admission.reset()
         self._sequence = 0
+        self._same, self._digest = 0, -1
 
     def ingest(
         self,
@@ -97,6 +112,11 @@ class CameraIngest:
         admission = self.admission.admit(stamp_ns, now_ns)
         if admission.rejection is not None:
             return self._refuse(ref, camera, admission.rejection, admission.jump)
+        if admission.jump is not None:
+            self._same, self._digest = 0, -1
+        stuck = self._stuck(message)
+        if stuck is not None:
+            return self._refuse(ref, camera, stuck, admission.jump)
         result = self.look(message, camera, ref)
         if result.rejection is not None:
             self.rejected[result.rejection.reason] += 1
@@ -116,6 +136,20 @@ class CameraIngest:
             )
         seen = self._encoder.look(rgb, camera)
         return CameraResult(ImageFeature(ref, camera, seen.detections, seen.tokens), rgb, None)
+
+    def _stuck(self, message: RawImage | CompressedImage | ImageSample) -> Rejection | None:
+        """No two pictures of a real camera are the same, bit for bit: its pixels are noisy."""
+        data = message.rgb if isinstance(message, ImageSample) else message.data
+        if self.config.noiseless_world or len(data) == 0:
+            return None
+        content = data if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+        digest = zlib.crc32(np.ascontiguousarray(content).data)
+        self._same = self._same + 1 if digest == self._digest else 1
+        self._digest = digest
+        if self._same < self.config.constant_after:
+            return None
+        detail = f"the picture is the same, bit for bit, for {self._same} pictures, expected noise; the camera is stuck"
+        return Rejection(Reason.CONSTANT, detail)
 
     def _refuse(
         self, ref: SampleRef, camera: CameraModel | None, rejection: Rejection, jump: ClockJump | None

@@ -55,7 +55,7 @@ class ImuConfig:
     declared_angular_rate: AngularRateUnit = AngularRateUnit.RAD_S
     window: int = bounded(1, 10_000, unit="samples", default=WINDOW)
     constant_after: int = bounded(
-        3, 100_000, unit="samples", default=25, doc="whole readings equal in a row: device or driver is stuck"
+        3, 100_000, unit="samples", default=12, doc="whole readings equal in a row: device or driver is stuck"
     )
     sensor_constant_after: int = bounded(
         3, 100_000, unit="samples", default=250, doc="gyro or accelerometer alone equal in a row: it is stuck"

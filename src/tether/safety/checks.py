@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from tether.contracts import Mode, Primitive, Source, Stream, Verdict
 from tether.safety.limiter import AxisLimits
-from tether.safety.settings import Check, GripperLimits, ImuLimits, ModeRules, ServoLimits
+from tether.safety.settings import Check, GripperLimits, ImuLimits, ModeRules, RepeatLimits, ServoLimits
 
 PASSED = {check: Verdict(check.value, 1.0) for check in Check}
 
@@ -69,13 +69,14 @@ def command_age(age_ns: int | None, max_ns: int) -> Verdict:
     return PASSED[Check.COMMAND_AGE]
 
 
-def sensor_silence(stream: Stream, silence_ns: int | None, max_ns: int) -> Verdict:
-    """Steady time since the last sample of `stream` came; None while none has come."""
+def sensor_silence(stream: Stream, silence_ns: int | None, max_ns: int, why: str = "") -> Verdict:
+    """Steady time since the last good sample of `stream` came; None while none has come. why: of the last bad one."""
+    why = f"; the last was refused: {why}" if why else ""
     if silence_ns is None:
-        return refuse(Check.SENSOR_SILENCE, f"{stream.value}: no sample has come")
+        return refuse(Check.SENSOR_SILENCE, f"{stream.value}: no sample has come{why}")
     if silence_ns > max_ns:
         text = f"{stream.value}: nothing for {silence_ns * 1e-6:.1f} ms, limit {max_ns * 1e-6:g} ms"
-        return refuse(Check.SENSOR_SILENCE, text)
+        return refuse(Check.SENSOR_SILENCE, text + why)
     return PASSED[Check.SENSOR_SILENCE]
 
 
@@ -87,6 +88,16 @@ def stamp_age(stream: Stream, age_ns: int | None, max_ns: int) -> Verdict:
         text = f"{stream.value}: newest sample is {age_ns * 1e-6:.1f} ms old, limit {max_ns * 1e-6:g} ms"
         return refuse(Check.STAMP_AGE, text)
     return PASSED[Check.STAMP_AGE]
+
+
+def sensor_repeats(same: int, moved: str, limits: RepeatLimits) -> Verdict:
+    """Refuses joint states of which `same` more were the same after joint `moved` had been told to move."""
+    if same < limits.joints_same_max:
+        return PASSED[Check.SENSOR_REPEATS]
+    text = (
+        f"joints: the same, bit for bit, {same} samples after {moved} was told to move by {limits.joints_moved_rad:g}"
+    )
+    return refuse(Check.SENSOR_REPEATS, f"{text} rad; sensor dead, or arm blocked")
 
 
 def source(given: Source, mode: Mode, rules: ModeRules) -> Verdict:

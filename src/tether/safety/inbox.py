@@ -30,11 +30,12 @@ from tether.safety.inputs import (
     read_joints,
     read_servos,
 )
-from tether.safety.sensing import ImuWatch, StreamWatch
+from tether.safety.sensing import ImuWatch, RepeatWatch, StreamWatch
 from tether.safety.settings import Check, Hardware
 
 _T = TypeVar("_T")
 _DECISIONS_KEPT = 16
+_REASON_MAX = 200
 
 
 class Inbox:
@@ -55,6 +56,7 @@ class Inbox:
         self._servos_refused: Verdict | None = None
         self._primitives: dict[int, Primitive] = {}
         self._joints: tuple[float, ...] | None = None
+        self._repeats = RepeatWatch(self._settings.repeats, self._model.joint_names, self._model.gripper)
         self._executed_stop: Proposal | Verdict | None = None
         self._forget_command()
 
@@ -89,6 +91,7 @@ class Inbox:
         )
         if position is not None:
             self._joints = position
+            self._repeats.add(sample.position.tobytes() + sample.velocity.tobytes())
         return verdict
 
     def on_imu(self, sample: ImuSample, received_ns: int, age_ns: int | None = None) -> Verdict | None:
@@ -104,6 +107,12 @@ class Inbox:
         if stream not in self._streams:
             return None
         return self._times(self._streams[stream], ref, received_ns, age_ns)
+
+    def on_refused(self, stream: Stream, reason: str) -> None:
+        """Note that ingest refused a sample: it counts for nothing, but says why there is silence."""
+        watch = self._streams.get(stream) if isinstance(stream, Stream) else None
+        if watch is not None:
+            watch.why = str(reason)[:_REASON_MAX]
 
     def on_samples(self, samples: Iterable[Sample], received_ns: int) -> None:
         """Take what a world delivered at `received_ns` of its own time."""
@@ -251,10 +260,11 @@ class Inbox:
     def _inbox_state(self) -> tuple[object, ...]:
         """Everything here that future verdicts depend on; its repr is exact."""
         watches = self._streams.values()
-        streams = tuple((w.stream.value, w.received_ns, w.origin_ns, w.refused) for w in watches)
+        streams = tuple((w.stream.value, w.received_ns, w.origin_ns, w.refused, w.why) for w in watches)
         servos = (self._servos, self._servos_ns, self._servos_refused)
         rest = (self._executed_stop, tuple(self._primitives.items()))
-        return (self._proposal, self._refused, self._joints, streams, self._imu.state(), servos, rest)
+        sensed = (self._joints, self._repeats.state(), streams, self._imu.state(), servos)
+        return (self._proposal, self._refused, sensed, rest)
 
 
 def unreadable(what: str, error: Exception, check: Check = Check.MALFORMED) -> Verdict:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from tether.contracts import TICK_NS, Stream, Verdict
 from tether.safety import checks
-from tether.safety.settings import Check, ImuLimits, StreamLimits
+from tether.safety.settings import Check, ImuLimits, RepeatLimits, StreamLimits
 
 STANDARD_GRAVITY_M_S2 = 9.80665
 
@@ -26,6 +27,8 @@ class StreamWatch:
         self.received_ns: int | None = None
         self.origin_ns: int | None = None
         self.refused: Verdict | None = None
+        self.why = ""
+        """Why ingest refused the newest sample; empty where it did not."""
 
     def seen(self, received_ns: int, age_ns: int) -> Verdict | None:
         """A good sample came, acquired `age_ns` before it was received. A verdict if its stamp cannot be.
@@ -33,7 +36,7 @@ class StreamWatch:
         One impossible stamp (a step of the stamps' clock) stops nothing: it makes nothing newer, and if it goes on,
         the stamp age says so.
         """
-        self.refused = None
+        self.refused, self.why = None, ""
         self.received_ns = received_ns
         if age_ns < -self._future_max_ns:
             text = f"{self.stream.value}: stamp is {-age_ns * 1e-6:.1f} ms in the future"
@@ -59,7 +62,7 @@ class StreamWatch:
             out.append(self.refused)
         if silence:
             since = None if self.received_ns is None else now_ns - self.received_ns
-            verdict = checks.sensor_silence(self.stream, since, self._silence_max_ns)
+            verdict = checks.sensor_silence(self.stream, since, self._silence_max_ns, self.why)
             if verdict.scale < 1.0:
                 out.append(verdict)
         if stamps:
@@ -68,6 +71,64 @@ class StreamWatch:
             if verdict.scale < 1.0:
                 out.append(verdict)
         return tuple(out)
+
+
+class RepeatWatch:
+    """Joint states that stay the same while the arm is told to move: a dead sensor behind a driver that lives.
+
+    That they stay the same proves nothing by itself: encoders of a robot that holds still say the same for minutes, and
+    so does a simulator without noise. So samples count from when a set-point has moved away from where it stood when
+    the present content first came. Found dead, they are so until something else comes, or `restart`.
+    """
+
+    def __init__(self, limits: RepeatLimits, names: Sequence[str], gripper: int) -> None:
+        """names: of the joints in order; gripper: which of them may be held back by what it grips."""
+        self._limits = limits
+        self._arm = [(i, name) for i, name in enumerate(names) if i != gripper]
+        self._content = b""
+        self.restart()
+
+    @property
+    def dead(self) -> bool:
+        """Whether they say nothing of where the joints are."""
+        return self._dead is not None
+
+    def add(self, content: bytes) -> None:
+        """A good sample came; content: its numbers."""
+        if content != self._content:
+            self._content = content
+            self.restart()
+        elif self._moved:
+            self._same += 1
+
+    def restart(self) -> None:
+        """Count anew: something else was said, or a person has armed the gate."""
+        self._same = 0
+        self._moved = ""
+        self._dead: Verdict | None = None
+        self._reference: tuple[float, ...] | None = None
+
+    def shift(self, before: Sequence[float], after: Sequence[float]) -> None:
+        """Set-points were put elsewhere, which tells no joint to move; what was found stays found."""
+        if self._reference is not None and len(before) == len(after):
+            self._reference = tuple(r + b - a for r, a, b in zip(self._reference, before, after, strict=True))
+
+    def judge(self, set_points: Sequence[float]) -> Verdict | None:
+        """Once a tick; a verdict below 1, or None. set_points: (n,) rad (m) of all joints; empty: there are none."""
+        if self._dead is not None or not set_points:
+            return self._dead
+        if self._reference is None:
+            self._reference = tuple(set_points)
+        if not self._moved:
+            moved, joint = max((abs(set_points[i] - self._reference[i]), name) for i, name in self._arm)
+            self._moved = joint if moved > self._limits.joints_moved_rad else ""
+        verdict = checks.sensor_repeats(self._same, self._moved, self._limits)
+        self._dead = verdict if verdict.scale < 1.0 else None
+        return self._dead
+
+    def state(self) -> tuple[object, ...]:
+        """Everything that the next verdicts depend on."""
+        return self._content, self._same, self._moved, self._dead, self._reference
 
 
 class ImuWatch:

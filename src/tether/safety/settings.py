@@ -34,6 +34,7 @@ class Check(str, Enum):
     COMMAND_AGE = "command_age"
     SENSOR_SILENCE = "sensor_silence"
     STAMP_AGE = "stamp_age"
+    SENSOR_REPEATS = "sensor_repeats"
     TILT = "tilt"
     SHOCK = "shock"
     FREE_FALL = "free_fall"
@@ -67,6 +68,7 @@ CAN_BE_DISABLED = frozenset(
     {
         Check.SENSOR_SILENCE,
         Check.STAMP_AGE,
+        Check.SENSOR_REPEATS,
         Check.TILT,
         Check.SHOCK,
         Check.FREE_FALL,
@@ -112,6 +114,17 @@ class AgeLimits:
     def of(self, stream: Stream) -> StreamLimits:
         """Limits of a monitored stream."""
         return {Stream.JOINTS: self.joints, Stream.IMU: self.imu, Stream.CAMERA: self.camera}[stream]
+
+
+@dataclass(frozen=True)
+class RepeatLimits:
+    """From when joint states that stay the same, bit for bit, mean a dead sensor; a robot at rest repeats them.
+
+    Pictures and IMU readings are judged at their ingest (`CameraConfig`, `ImuConfig`).
+    """
+
+    joints_moved_rad: float = bounded(0.005, 1.0, unit="rad", doc="how far a set-point of the arm has to have moved")
+    joints_same_max: int = bounded(3, 1000, unit="samples", doc="so many after that: servos take time to begin")
 
 
 @dataclass(frozen=True)
@@ -291,6 +304,7 @@ class SafetySettings:
     """config/safety.yaml."""
 
     ages: AgeLimits
+    repeats: RepeatLimits
     joints: dict[str, JointDynamics]
     base: BaseLimits
     workspace: WorkspaceLimits

@@ -25,11 +25,12 @@ from tether.safety.supervisor import Supervisor
 
 @dataclass(frozen=True, eq=False)
 class GateInputs:
-    """What came for the gate. pictures: names of pictures that passed ingest."""
+    """What came for the gate. pictures: names of pictures that passed ingest; refused: why others did not."""
 
     joints: Sequence[JointSample] = ()
     imu: Sequence[ImuSample] = ()
     pictures: Sequence[SampleRef] = ()
+    refused: Sequence[tuple[Stream, str]] = ()
     executed: Sequence[ExecutedCommand] = ()
     actions: Sequence[HybridAction] = ()
     proposed: Sequence[Command] = ()
@@ -73,6 +74,8 @@ class GateStage:
             gate.on_imu(imu, now_ns, self._age(imu.ref, now_ns, stamp_ns))
         for ref in inputs.pictures:
             gate.on_stream(ref, now_ns, self._age(ref, now_ns, stamp_ns))
+        for stream, reason in inputs.refused:
+            gate.on_refused(stream, reason)
         for executed in inputs.executed:
             gate.on_executed(executed)
         for action in inputs.actions:

@@ -93,6 +93,7 @@ class Supervisor(Inbox):
         if faults:
             raise InvalidInputError("arm", faults, "say why; a latched stop needs reset_stop first")
         self._arming, self._arming_until_ns = _short(reason), None
+        self._repeats.restart()
 
     def reset_stop(self, reason: str) -> None:
         """Leave a latched stop for INIT. Arming is a second, separate step.
@@ -148,7 +149,7 @@ class Supervisor(Inbox):
         advance, verdicts = self._clock(now_ns)
         now_ns = self._last_ns or 0
         verdicts += self._resume()
-        sensors = self._judge_sensors(now_ns)
+        sensors = [*self._judge_sensors(now_ns), *self._judge_repeats()]
         for verdict in sensors:
             if verdict.check in _LATCHING and not verdict.scale > 0.0:
                 self._latch(verdict.reason)
@@ -179,11 +180,18 @@ class Supervisor(Inbox):
         arm = self._arm.advance(proposal.position, proposal.velocity, share, not grip)
         return [*grip, *arm, *self._base.advance(proposal.twist, share)]
 
+    def _judge_repeats(self) -> list[Verdict]:
+        """A verdict if joint states stay the same while the arm is told to move."""
+        if not self._settings.checks(Check.SENSOR_REPEATS):
+            return []
+        verdict = self._repeats.judge([state[0] for state in self._arm.states])
+        return [] if verdict is None else [verdict]
+
     def _measured(self, now_ns: int) -> tuple[float, ...] | None:
         """Where the joints are, if that is known well enough to hold them there."""
         watch = self._streams[Stream.JOINTS]
         fresh = watch.origin_ns is not None and now_ns - watch.origin_ns <= _MEASURED_MAX_NS
-        return self._joints if fresh and watch.refused is None else None
+        return self._joints if fresh and watch.refused is None and not self._repeats.dead else None
 
     def _stop_after_fault(self) -> None:
         try:
@@ -224,7 +232,9 @@ class Supervisor(Inbox):
             return []
         if isinstance(executed, Verdict):
             return [executed]
+        before = [state[0] for state in self._arm.states]
         self._arm.anchor(executed.position)
+        self._repeats.shift(before, [state[0] for state in self._arm.states])
         self._base.anchor(executed.twist)
         return [checks.refuse(Check.WATCHDOG, "the driver's own watchdog stopped the robot")]
 
@@ -242,6 +252,7 @@ class Supervisor(Inbox):
             self._arming = None
             if was_init:
                 # Between stop and arming the joints may have been moved by hand: hold them where they are.
+                self._repeats.restart()
                 self._arm.anchor(self._joints)
                 return [checks.refuse(Check.ANCHOR, "set-points start where the joints are")]
         elif now_ns > self._arming_until_ns:

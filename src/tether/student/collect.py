@@ -223,7 +223,7 @@ def _make_pipeline(who: str, c: Collection, drawn: Profile, rng: np.random.Gener
     actor = Actor(acting, labeller, watched, robot())
     stages = Stages(
         imu=ImuStage(ImuConfig(noiseless_world=drawn.imu.is_noiseless)),
-        camera=make_camera_ingest(eyes),
+        camera=make_camera_ingest(eyes, noiseless_world=drawn.camera.is_noiseless),
         joints=make_joint_ingest(),
         fusion=FusionStage(watched),
         policy=PolicyStage(actor, table, threads=1),

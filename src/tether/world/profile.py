@@ -48,6 +48,11 @@ class CameraProfile:
     rate_hz: float = bounded(1.0, 100.0, unit="Hz")
     pixel_noise: float = bounded(0.0, 64.0, unit="counts")
 
+    @property
+    def is_noiseless(self) -> bool:
+        """Whether a scene at rest looks the same in every picture, as it does to no real camera."""
+        return self.pixel_noise == 0.0
+
 
 @dataclass(frozen=True)
 class ImuProfile:

@@ -12,7 +12,7 @@ from tether_ros.process import run
 from tether_ros.streams import StreamReporter
 
 from tether import topics
-from tether.assembly import make_camera_ingest
+from tether.assembly import make_camera_ingest, profile
 from tether.codec import convert, sensors
 from tether.contracts import CameraModel, SampleRef, Stream
 from tether.ingest.camera import CompressedImage, RawImage
@@ -28,11 +28,12 @@ class CameraIngestNode(StageNode):
     def __init__(self) -> None:
         super().__init__("camera_ingest")
         self._policy = self.param("policy", "classic", "policy whose detector looks at the pictures")
+        self._profile = self.param("profile", "real", "name or file of the profile of the sensors")
         self._compressed = self.param("compressed", False, "take sensor_msgs/CompressedImage instead of Image")
 
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
-        self._stage = make_camera_ingest(self._policy)
+        self._stage = make_camera_ingest(self._policy, noiseless_world=profile(self._profile).camera.is_noiseless)
         self._episode = self._received = 0
         self._camera: CameraModel | None = None
         self._infos: dict[int, CameraModel] = {}

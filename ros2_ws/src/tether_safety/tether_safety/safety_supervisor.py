@@ -101,6 +101,7 @@ class SafetySupervisorNode(StageNode):
                 joints=[sensors.joint_sample_from(msg, ref.sequence) for ref, msg in came[Stream.JOINTS]],
                 imu=inputs.results[IMU].samples,
                 pictures=[picture.ref for _, picture in came[Stream.CAMERA] if picture.rejected is None],
+                refused=[(Stream.CAMERA, p.rejected) for _, p in came[Stream.CAMERA] if p.rejected is not None],
                 executed=[executed for _, executed in came[Stream.EXECUTED]],
                 actions=[inputs.results[DECISION]] if DECISION in inputs.results else [],
                 proposed=[] if proposed is None else [proposed],
@@ -162,6 +163,8 @@ class SafetySupervisorNode(StageNode):
             self.inbox().put_sample(Stream.CAMERA, picture.ref.stamp_ns, picture)
         elif picture.rejected is None:
             self._take_live(GateInputs(pictures=[picture.ref]))
+        else:
+            self._take_live(GateInputs(refused=[(Stream.CAMERA, picture.rejected)]))
 
     def _on_executed(self, msg: Any) -> None:
         executed = convert.executed_from(msg)

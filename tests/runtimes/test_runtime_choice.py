@@ -69,7 +69,7 @@ class Loaded:
         raise ModelRefusedError(Refusal.RUNTIME, "the GPU is gone", [])
 
 
-@pytest.mark.parametrize("name", ["student/fusion", "student/policy", "teacher"])
+@pytest.mark.parametrize("name", ["eyes", "student/fusion", "student/policy", "teacher"])
 def test_torch_gives_the_numbers_of_onnxruntime_on_a_shipped_model(name: str) -> None:
     pytest.importorskip("torch", reason="needs the extra `train`")
     pytest.importorskip("onnx", reason="needs the extra `train`")

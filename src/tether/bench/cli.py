@@ -22,6 +22,7 @@ BENCHMARKS = {
     "rewards": ("tether.rewards.bench", "subgoals verified by the robot's sensors against the world's state"),
     "bus": ("tether.hardware.bench", "servo bus and IMU of the robot against emulated devices"),
     "gateway": ("tether.bench.gateway", "many calls at a time, with kills of workers, Redis and the gateway"),
+    "encoder": ("tether.bench.encoder", "encoder and policy of the student against torch and bare ONNX Runtime"),
     "graph": ("tether.bench.graph", "peak rate, latency from sensor to command, CPU and memory of each node"),
 }
 """Name → module with `add_arguments(parser)` and `measure(arguments) -> Benchmark`, and what it measures."""

@@ -236,6 +236,27 @@ def _dequantise(attributes: Attributes, arguments: Arguments) -> Operator:
     return dequantise
 
 
+def _fake_quantise(attributes: Attributes, arguments: Arguments) -> Operator:
+    """QuantizeLinear and DequantizeLinear in one, for a tensor with one scale and one zero point."""
+    step, middle, low, high = _range(arguments)
+    return lambda x, *_: torch.fake_quantize_per_tensor_affine(x, step, middle, low, high)
+
+
+def _fake_clip(attributes: Attributes, arguments: Arguments) -> Operator:
+    """What is left of the same without rounding; quantising has taken over many a ReLU."""
+    step, middle, low, high = _range(arguments)
+    return lambda x, *_: x.clamp((low - middle) * step, (high - middle) * step)
+
+
+def _range(arguments: Arguments) -> tuple[float, int, int, int]:
+    """Scale, zero point, least and greatest integer."""
+    scale, zero = arguments[1:3]
+    if scale is None or zero is None:
+        raise ValueError("a quantised tensor has a scale and a zero point")
+    about = torch.iinfo(zero.dtype)
+    return float(scale), int(zero), about.min, about.max
+
+
 def _axes(call: Callable[[Tensor, list[int]], Tensor]) -> Maker:
     return lambda attributes, arguments: lambda x, _=None: call(x, _ints(arguments[1]))
 
@@ -259,6 +280,8 @@ OPERATORS: dict[str, Maker] = {
     "Equal": _plain(torch.eq),
     "Erf": _plain(torch.erf),
     "Expand": _expand,
+    "FakeClip": _fake_clip,  # these two are no operators of ONNX: see `tether.runtimes.torch_graph.Activations`
+    "FakeQuantize": _fake_quantise,
     "Flatten": lambda attributes, _: lambda x: x.flatten(int(attributes.get("axis", 1))),
     "Gather": _gather,
     "Gemm": _gemm,

@@ -18,6 +18,8 @@ from tether.topics import Topic
 
 RUN_CONFIG = "run_config"
 """Kind of the event in which a run says what it was made with."""
+MODEL_RUNTIMES = "model_runtimes"
+"""Kind of the event in which a node says what runs its models: under `runtimes`, SHA-256 → see `Session.runtime`."""
 ARBITER_THRESHOLD = "arbiter_threshold"
 """Kind of the event in which the bridge says an episode's threshold, where it has an arbiter."""
 
@@ -164,6 +166,23 @@ class _Loader:
         for table, episode, number, msg in self._results:
             if episode in self._recording.episodes:
                 getattr(self._recording.episodes[episode], table)[number] = msg
+
+
+def recorded_runtimes(path: Path) -> dict[str, list[str]]:
+    """SHA-256 of each model that ran → what ran it, one after the other; empty for runs from before this was said."""
+    found: dict[str, list[str]] = {}
+    with open_bag(path) as bag:
+        for message in bag.messages(topics=[name for name in bag.topics if name == topics.EVENTS.name]):
+            try:
+                event = decode(message.raw, topics.EVENTS.type)
+                data = sensors.event_data(event) if event.kind == MODEL_RUNTIMES else {}
+            except (ValueError, CorruptMessageError):
+                continue  # counted by the reader's report
+            for sha256, runtime in data.get("runtimes", {}).items():
+                ran = found.setdefault(sha256, [])
+                if runtime not in ran:
+                    ran.append(runtime)
+    return found
 
 
 def load_recording(path: Path, make_camera: Callable[[str], CameraIngest]) -> Recording:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,15 @@ from tether.assembly import make_camera_ingest, settings_hashes
 from tether.bags.report import Report
 from tether.bridge.arbiter import Arbitration
 from tether.check.rebuild import Bridging, Samples, Step, rebuild
-from tether.check.recording import Recording, load_recording
+from tether.check.recording import Recording, load_recording, recorded_runtimes
 from tether.codec import convert, encode
 from tether.contracts import F32, Stream
 from tether.errors import Fault, InvalidInputError
+from tether.models.errors import ModelRefusedError
 from tether.results import header, library_versions
+from tether.runtimes.interface import RuntimeName
+from tether.runtimes.registry import runtime
+from tether.runtimes.selection import fixed
 
 _CIRCUMSTANCES = frozenset(
     {"latency_stages", "latency_ns", "arrival_steady_ns", "start_steady_ns", "end_steady_ns", "steady_ns", "threads"}
@@ -83,10 +88,43 @@ class CheckReport:
 
 
 def check_bag(path: Path) -> CheckReport:
-    """Rebuild a recording's decisions and compare.
+    """Rebuild a recording's decisions and compare; each model runs on the runtime that the recording names.
 
-    Raises InvalidInputError where the bag holds no run, or one made with another profile or skill table.
+    Raises InvalidInputError where the bag holds no run, one made with another profile or skill table, or one whose
+    runtime is not here.
     """
+    with fixed(runtimes_to_use(recorded_runtimes(path))):
+        return _check(path)
+
+
+def runtimes_to_use(recorded: Mapping[str, Sequence[str]]) -> dict[str, RuntimeName]:
+    """SHA-256 of each model of a recording → the runtime that ran it.
+
+    Raises InvalidInputError where that one is not here, is unknown, or was left for another during the run: what came
+    before and after then has other last bits.
+    """
+    faults, runtimes = [], {}
+    for sha256, labels in recorded.items():
+        where = f"runtime of model {sha256[:12]}…"
+        names = list(dict.fromkeys(label.split(" ", 1)[0] for label in labels))
+        if len(names) != 1:
+            faults.append(Fault(where, " and then ".join(names), "the same one throughout the run"))
+            continue
+        try:
+            name = runtimes[sha256] = RuntimeName(names[0])
+            runtime(name).version()
+        except ModelRefusedError as error:
+            found = "; ".join(fault.found for fault in error.faults)
+            faults.append(Fault(where, f"{names[0]} is not here: {found}", f"{labels[0]}, which the recording names"))
+        except ValueError:
+            faults.append(Fault(where, repr(names[0]), f"one of {', '.join(known.value for known in RuntimeName)}"))
+    if faults:
+        fix = "install that runtime, see docs/runtimes.md, or check the recording on the machine that made it"
+        raise InvalidInputError("recording to check", faults, fix)
+    return runtimes
+
+
+def _check(path: Path) -> CheckReport:
     recording = load_recording(path, make_camera_ingest)
     _require_same_config(recording)
     samples = Samples(recording)
@@ -104,9 +142,9 @@ def check_bag(path: Path) -> CheckReport:
             break
     first = next(iter(recording.episodes.values()))
     outputs = [o for e in recording.episodes.values() for o in e.outputs.values()]
-    runtime = outputs[0].runtime if outputs else "none"
+    ran = outputs[0].runtime if outputs else "none"
     return CheckReport(
-        path, first.start.policy, runtime, len(recording.episodes), dict(steps), difference, recording.report
+        path, first.start.policy, ran, len(recording.episodes), dict(steps), difference, recording.report
     )
 
 

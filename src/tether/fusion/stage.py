@@ -18,6 +18,7 @@ from tether.contracts import (
 )
 from tether.fusion.estimator import Arrivals, Encoder, Estimator, Insight
 from tether.lockstep import in_order
+from tether.models.running import runtimes_of
 
 IMU_WINDOW = 100
 """Samples in the IMU window: half a second at 200 Hz."""
@@ -32,6 +33,11 @@ class FusionStage:
         self._newest: dict[Stream, int] = {}
         self._joints: JointSample | None = None
         self._detections: F32 = np.zeros((0, 6), np.float32)
+
+    @property
+    def runtimes(self) -> dict[str, str]:
+        """Of the estimator's models, see `runtimes_of`."""
+        return runtimes_of(self._estimator)
 
     def reset(self, skill: SkillContext) -> None:
         """Start an episode."""

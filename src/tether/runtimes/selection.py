@@ -2,14 +2,16 @@
 
 $TETHER_RUNTIME names it, for all models of a process: a `RuntimeName`, or `auto` for the fastest one on this machine
 within the tolerance. A runtime other than onnxruntime runs a model only after a trial with that model, in a process of
-its own, has ended well on this machine.
+its own, has ended well on this machine. `fixed` names runtimes model by model instead, for a replay's check.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import Enum
 from importlib.metadata import PackageNotFoundError, version
@@ -20,7 +22,7 @@ from tether.models.errors import ModelRefusedError
 from tether.models.store import Model
 from tether.runtimes.background import try_in_background
 from tether.runtimes.fallback import WithFallback
-from tether.runtimes.interface import REFERENCE, Prepared, RuntimeName, refused
+from tether.runtimes.interface import REFERENCE, Prepared, Runtime, RuntimeName, refused
 from tether.runtimes.memory import Trial, key, locked, read_book, remember
 from tether.runtimes.registry import runtime
 from tether.runtimes.tensorrt.runtime import TensorRt
@@ -33,6 +35,7 @@ TOLERANCE = 0.02
 MARGIN = 1.1
 """How many times as fast as the reference a runtime must be in its trial, for `auto` to leave the reference."""
 Trier = Callable[[RuntimeName, Model, int, float], Trial]
+_FIXED: ContextVar[Mapping[str, RuntimeName] | None] = ContextVar("fixed runtimes", default=None)
 
 
 class Automatic(Enum):
@@ -63,16 +66,30 @@ def requested() -> Choice:
     raise InvalidInputError("runtime", [Fault(f"${RUNTIME_VARIABLE}", repr(word), f"one of {names}")])
 
 
+@contextmanager
+def fixed(runtimes: Mapping[str, RuntimeName]) -> Iterator[None]:
+    """Inside, a model whose SHA-256 is in `runtimes` runs on the one named there or not at all; others as ever."""
+    token = _FIXED.set(runtimes)
+    try:
+        yield
+    finally:
+        _FIXED.reset(token)
+
+
 def prepare(model: Model, threads: int, trier: Trier = try_runtime) -> Prepared:
     """Load a model with the runtime that is chosen here.
 
     Raises ModelRefusedError (RUNTIME) where the one asked for cannot run it. `auto`, and `tensorrt` while its engine is
     being built, give the reference instead, and say so in the log and in the label.
     """
+    named = (_FIXED.get() or {}).get(model.manifest.sha256)
+    if named is not None:
+        _require_trial(named, model, threads, trier)
+        return _of_node(named).prepare(model, threads)
     decision = decide(model, threads, trier)
     if decision.runtime is REFERENCE:
         return runtime(REFERENCE).prepare(model, threads)
-    chosen = TensorRt(may_build=False) if decision.runtime is RuntimeName.TENSORRT else runtime(decision.runtime)
+    chosen = _of_node(decision.runtime)
     try:
         return WithFallback(chosen.prepare(model, threads), lambda: runtime(REFERENCE).prepare(model, threads))
     except ModelRefusedError as error:
@@ -93,16 +110,29 @@ def decide(model: Model, threads: int, trier: Trier = try_runtime) -> Decision:
         return _fastest(model, threads, trier)
     if choice is RuntimeName.TENSORRT:
         return _tensorrt(model, threads, trier)
-    trial = _known_or_tried([choice], model, threads, trier)[choice]
-    if not trial.ok:
-        fix = f"unset {RUNTIME_VARIABLE}, or see `tether runtimes` for what works here"
-        raise refused(choice.value, trial.fault, "a trial that ends well", f"model {model.manifest.kind}", fix)
+    trial = _require_trial(choice, model, threads, trier)
     if trial.deviation > TOLERANCE:
         _LOG.warning(
             "%s differs from %s by %.2g on model %s; `auto` would not take it (%.2g)",
             choice.value, REFERENCE.value, trial.deviation, model.manifest.kind, TOLERANCE,
         )  # fmt: skip
     return Decision(choice, "asked for")
+
+
+def _require_trial(name: RuntimeName, model: Model, threads: int, trier: Trier) -> Trial:
+    """A trial that ended well; the reference needs none, and the engine of tensorrt is what is left of its trial."""
+    if name in (REFERENCE, RuntimeName.TENSORRT):
+        return Trial(name)
+    trial = _known_or_tried([name], model, threads, trier)[name]
+    if not trial.ok:
+        fix = f"unset {RUNTIME_VARIABLE}, or see `tether runtimes` for what works here"
+        raise refused(name.value, trial.fault, "a trial that ends well", f"model {model.manifest.kind}", fix)
+    return trial
+
+
+def _of_node(name: RuntimeName) -> Runtime:
+    """The runtime as a node has it: an engine is loaded there, never built."""
+    return TensorRt(may_build=False) if name is RuntimeName.TENSORRT else runtime(name)
 
 
 def candidates() -> list[RuntimeName]:

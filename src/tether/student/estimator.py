@@ -50,6 +50,10 @@ class StudentEstimator:
         """What runs the model."""
         return self._session.runtime
 
+    def sessions(self) -> tuple[Session, ...]:
+        """See `tether.models.running.RunsModels`."""
+        return (self._session,)
+
     @property
     def newest_picture_ns(self) -> int | None:
         """Stamp of the newest picture that was taken."""

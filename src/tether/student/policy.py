@@ -33,6 +33,10 @@ class StudentPolicy:
         """What runs the model."""
         return self._session.runtime
 
+    def sessions(self) -> tuple[Session, ...]:
+        """See `tether.models.running.RunsModels`."""
+        return (self._session,)
+
     def reset(self, seed: int) -> None:
         """Start over."""
         self._memory.reset()

@@ -17,6 +17,7 @@ from tether.contracts import (
     Source,
     TruthSample,
 )
+from tether.models.session import Session
 from tether.motion.kinematics import ArmKinematics
 from tether.policy.stage import digest
 from tether.robot.model import RobotModel
@@ -65,6 +66,10 @@ class TeacherPolicy:
     def runtime(self) -> str:
         """What runs the model."""
         return self._network.session.runtime
+
+    def sessions(self) -> tuple[Session, ...]:
+        """See `tether.models.running.RunsModels`."""
+        return (self._network.session,)
 
     def reset(self, seed: int) -> None:
         """Start over."""

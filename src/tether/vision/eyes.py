@@ -39,6 +39,10 @@ class LearnedEyes:
         config = config or EyesConfig()
         return LearnedEyes(open_model(folder, EYES, SessionConfig(config.threads)), config)
 
+    def sessions(self) -> tuple[Session, ...]:
+        """See `tether.models.running.RunsModels`."""
+        return (self.session,)
+
     def look(self, rgb: U8, camera: CameraModel | None) -> Seen:
         """See `PictureEncoder`; the same picture gives the same bits."""
         height, width = rgb.shape[:2]

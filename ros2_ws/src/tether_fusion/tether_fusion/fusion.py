@@ -8,6 +8,7 @@ from typing import Any
 
 from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
+from tether_ros.runtimes import RuntimeReporter
 from tether_ros.streams import JointInlet
 
 from tether import topics
@@ -37,6 +38,7 @@ class FusionNode(StageNode):
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
         self._stage = make_fusion_stage(self._policy)
+        self._runtimes = RuntimeReporter(self, lambda: self._stage.runtimes)
         self._episode = self._decision = 0
         self._started = False
         self._forget()
@@ -61,6 +63,7 @@ class FusionNode(StageNode):
         self._forget()
         self._joints.reset()
         self._stage.reset(convert.skill_from(start.skill))
+        self._runtimes.begin()
 
     def on_tick(self, inputs: TickInputs) -> None:
         """Keep what is due; at a decision make the state."""
@@ -126,6 +129,7 @@ class FusionNode(StageNode):
         if self.mode is Mode.REALTIME:
             times = convert.SteadyTimes(self._arrival_ns, start_ns, time.monotonic_ns())
         self._fused.send(convert.fused_state_message(state, self._episode, times))
+        self._runtimes.look()
 
     def _forget(self) -> None:
         self._imu: list[ImuBatch] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tether.agent.calls import Fact
-from tether.errors import InvalidInputError
+from tether.errors import DeadlineError, InvalidInputError
 from tether.memory.redis_server import SERVER_VARIABLE, RedisServer, connect, find_server, require_durable
 from tether.memory.working import Action, Change, WorkingMemory
 
@@ -122,6 +122,23 @@ def test_a_server_that_outlived_its_owner_is_adopted_with_what_it_knows(redis_se
     with RedisServer(redis_server.folder) as second:
         assert second.starts == 0
         assert second.pid == redis_server.pid
+        assert len(WorkingMemory(connect(second.url), "fetch-1").changes()) == 1
+
+
+def test_a_server_that_is_silent_is_waited_for_and_never_joined_by_a_second_over_its_files(
+    redis_server: RedisServer,
+) -> None:
+    pid = redis_server.pid
+    assert pid is not None
+    WorkingMemory(connect(redis_server.url), "fetch-1").write(change(1))
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(DeadlineError, match="the server that runs here"):
+            RedisServer(redis_server.folder, deadline_s=0.1)
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    with RedisServer(redis_server.folder) as second:
+        assert (second.starts, second.pid) == (0, pid)
         assert len(WorkingMemory(connect(second.url), "fetch-1").changes()) == 1
 
 

@@ -179,13 +179,24 @@ class RedisServer:
 
     def _ensure(self) -> None:
         with self._started_lock, _locked(self.folder / "lock"):
-            if not self._answers():
-                self._process = self._start()
-                self.starts += 1
-            else:
-                self._process = None  # adopted: a killed process of ours left it running
+            until_s = time.monotonic() + self._deadline_s
+            while not self._answers():
+                held = _held(self.folder / "server.lock")
+                if held is not None:
+                    try:
+                        self._process = self._start(held)
+                    finally:
+                        os.close(held)
+                    self.starts += 1
+                    return
+                # One that is silent may be busy with the disk; a second over the same files would tear them apart.
+                if time.monotonic() > until_s:
+                    raise DeadlineError("an answer of the server that runs here", self._deadline_s, [str(self.socket)])
+                time.sleep(_WATCH_S)
+            self._process = None  # adopted: a killed process of ours left it running
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, held: int) -> subprocess.Popen[bytes]:
+        """held: the lock of whoever runs over the folder, which the server inherits and holds until it is dead."""
         binary = find_server()
         if binary is None:
             raise InvalidInputError("Redis server", [Fault("binary", "none", " or ".join(_NAMES))], _FIX)
@@ -202,6 +213,7 @@ class RedisServer:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            pass_fds=(held,),
             start_new_session=True,  # an interrupt of the terminal is for those who use it, who then end it
         )
         until_s = time.monotonic() + self._deadline_s
@@ -237,6 +249,17 @@ class RedisServer:
             yield client
         finally:
             client.close()
+
+
+def _held(path: Path) -> int | None:
+    """The lock of a file, open; None where another process holds it."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(fd)
+        return None
+    return fd
 
 
 @contextlib.contextmanager

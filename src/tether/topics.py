@@ -36,6 +36,10 @@ IMU = Topic("/imu/data_raw", "sensor_msgs/msg/Imu", Kind.SENSOR)
 JOINT_STATES = Topic("/joint_states", "sensor_msgs/msg/JointState", Kind.SENSOR)
 JOINT_COMMAND = Topic("/joint_command", "sensor_msgs/msg/JointState", Kind.STAGE)
 CMD_VEL = Topic("/cmd_vel", "geometry_msgs/msg/TwistStamped", Kind.STAGE)
+BASE_TWIST = Topic("/cmd_vel_unstamped", "geometry_msgs/msg/Twist", Kind.STAGE)
+"""For Isaac Sim's bridge, which takes no stamps."""
+ALL_JOINT_STATES = Topic("/isaac/joint_states", "sensor_msgs/msg/JointState", Kind.SENSOR)
+"""From Isaac Sim's bridge: every joint that moves, wheels and what carries the base among them."""
 
 EPISODE_START = Topic("/world/episode_start", "tether_msgs/msg/EpisodeStart", Kind.LATCHED)
 EPISODE_END = Topic("/world/episode_end", "tether_msgs/msg/EpisodeEnd", Kind.STAGE)

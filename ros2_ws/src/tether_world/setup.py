@@ -14,11 +14,13 @@ setup(
     zip_safe=True,
     maintainer="Tether maintainers",
     maintainer_email="maintainers@tether.invalid",
-    description="Node of the MuJoCo world",
+    description="Node of the simulated world: MuJoCo, or Isaac Lab in its own Python",
     license="Apache-2.0",
     entry_points={
         "console_scripts": [
             "world = tether_world.world:main",
+            "isaac_world = tether_world.isaac_world:main",
+            "isaac_sim_shim = tether_world.isaac_sim_shim:main",
         ]
     },
 )

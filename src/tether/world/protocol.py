@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from tether.contracts import Command, EpisodeSpec, TickDelivery
+from tether.contracts import Command, EpisodeSpec, TickDelivery, TruthSample
+from tether.world.profile import Profile
+from tether.world.task import Task
 
 
 class World(Protocol):
@@ -14,7 +16,9 @@ class World(Protocol):
     one tick and returns what was delivered by its end.
     """
 
-    joint_names: tuple[str, ...]
+    @property
+    def joint_names(self) -> tuple[str, ...]:
+        """Joints that it takes commands for."""
 
     def reset(self, spec: EpisodeSpec, start_ns: int = 0) -> TickDelivery:
         """Start an episode at `start_ns`; the same spec gives the same episode bit for bit, stamps shifted."""
@@ -24,3 +28,21 @@ class World(Protocol):
 
     def close(self) -> None:
         """Free what the world holds (renderer, GL context, devices)."""
+
+
+class SimulatedWorld(World, Protocol):
+    """A world that plays a task under a profile, as a node of the graph runs it."""
+
+    @property
+    def task(self) -> Task:
+        """What is to be done, and where things lie."""
+
+    @property
+    def profile(self) -> Profile:
+        """How far the world is from ideal."""
+
+    def measure(self) -> TruthSample:
+        """The state now, for the reward server."""
+
+    def skip(self, lost_ns: int) -> None:
+        """Real time went on by `lost_ns` without the world."""

@@ -38,7 +38,7 @@ from tether.errors import Fault, InvalidInputError, TetherError
 from tether.eval.journal import append_result
 from tether.lockstep import TickInputs
 from tether.results import library_versions
-from tether.world.mujoco_world import MujocoWorld
+from tether.world.protocol import SimulatedWorld
 
 FIRST_EPISODE_NS = 1_000_000_000
 """Lockstep time starts here: a stamp of zero is what a broken driver sends."""
@@ -68,16 +68,9 @@ class WorldNode(StageNode):
     def build(self) -> None:
         """Make the world and its outlets; the truth channel and the camera exist only where the policy needs them."""
         self._check_parameters()
-        kit = policy_kit(self._policy)
         self._oracle = needs_truth(self._policy, self._arbitration) or self._spool != ""
-        self._world: MujocoWorld = make_world(
-            self._task,
-            self._profile,
-            truth_age_ns=self._truth_age_ns if self._oracle else None,
-            pictures=kit.pictures,
-            measures=self._measures,
-            steady_watchdog=self.mode is Mode.REALTIME,
-        )
+        truth_age_ns = self._truth_age_ns if self._oracle else None
+        self._world = self.open_world(truth_age_ns, policy_kit(self._policy).pictures)
         self._undo.append(self._world.close)
         self._send = {
             ImuSample: self.outlet(topics.IMU),
@@ -100,6 +93,17 @@ class WorldNode(StageNode):
         self._cmd_vel: Any = None
         self._episode = -1
         self._delivery: TickDelivery | None = None
+
+    def open_world(self, truth_age_ns: int | None, pictures: bool) -> SimulatedWorld:
+        """The world that the node steps; a node of another simulator opens its own here."""
+        return make_world(
+            self._task,
+            self._profile,
+            truth_age_ns=truth_age_ns,
+            pictures=pictures,
+            measures=self._measures,
+            steady_watchdog=self.mode is Mode.REALTIME,
+        )
 
     def _check_parameters(self) -> None:
         low = {

@@ -60,6 +60,7 @@ class Context:
     """Where things are and how commands run.
 
     root: the checkout. venv: its virtual environment. ros_prefix: an installed ROS 2, or None for wheels.
+    build_base: see `build`.
     """
 
     root: Path
@@ -68,6 +69,12 @@ class Context:
     lock_fd: int | None = None
     verbose: bool = False
     keys: dict[str, str] = field(default_factory=dict)
+    build_base: Path | None = None
+
+    @property
+    def build(self) -> Path:
+        """Folder that messages are built in; two venvs with two Pythons cannot share one."""
+        return self.build_base or self.root / "ros2_ws" / "build"
 
     @property
     def python(self) -> Path:

@@ -165,7 +165,7 @@ def build_interfaces(ctx: Context) -> bool:
         # A build folder left by an interrupt, by another Python or by another NumPy; once more from nothing.
         say("colcon failed; once more with clean build folders")
         for name in names:
-            shutil.rmtree(ctx.root / "ros2_ws" / "build" / name, ignore_errors=True)
+            shutil.rmtree(ctx.build / name, ignore_errors=True)
         ctx.run("colcon", colcon_command(ctx, names), env=build_env(ctx))
     for name in names:
         remove_stale(ctx, name)
@@ -175,7 +175,7 @@ def build_interfaces(ctx: Context) -> bool:
 
 def remove_stale(ctx: Context, name: str) -> None:
     """Take out what an older build installed and this one did not, so that no removed message lives on."""
-    manifest = ctx.root / "ros2_ws" / "build" / name / "install_manifest.txt"
+    manifest = ctx.build / name / "install_manifest.txt"
     installed = {Path(line) for line in manifest.read_text(encoding="utf-8").splitlines()}
     for folder in (ctx.venv / "share" / name, ctx.venv / "include" / name, ctx.site_packages() / name):
         for path in sorted(folder.rglob("*")) if folder.is_dir() else []:
@@ -202,7 +202,7 @@ def colcon_command(ctx: Context, names: list[str]) -> list[str | Path]:
     return [
         ctx.python, "-m", "colcon", "--log-base", workspace / "log", "build",
         "--base-paths", workspace / "src", "--packages-select", *names,
-        "--build-base", workspace / "build", "--install-base", ctx.venv, "--merge-install",
+        "--build-base", ctx.build, "--install-base", ctx.venv, "--merge-install",
         "--cmake-args", "-G", "Ninja", "-DBUILD_TESTING=OFF", "-DCMAKE_BUILD_TYPE=Release",
         f"-DPython3_EXECUTABLE={ctx.python}",
     ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,23 @@ import numpy as np
 import pytest
 
 from tether import topics
-from tether.assembly import make_imu_stage, policy_kit, skill_of_task
+from tether.assembly import (
+    make_camera_ingest,
+    make_fusion_stage,
+    make_imu_stage,
+    make_policy_stage,
+    policy_kit,
+    skill_of_task,
+)
 from tether.bags.writer import BagWriter
 from tether.check import CheckReport, check_bag
+from tether.check.recording import MODEL_RUNTIMES
 from tether.codec import convert, encode, sensors
 from tether.contracts import (
     TICKS_PER_DECISION,
     Decision,
     EpisodeSpec,
+    ImageSample,
     ImuSample,
     JointSample,
     PolicyOutput,
@@ -30,6 +40,9 @@ from tether.ingest.stages import readings_of
 from tether.lockstep import in_order
 from tether.pipeline import TickTrace
 from tether.rollout import EPISODE_START_NS, Rollout
+from tether.runtimes.interface import RuntimeName
+from tether.runtimes.memory import Trial, key, remember
+from tether.runtimes.selection import RUNTIME_VARIABLE
 from tether.topics import Topic
 
 POLICY, TASK, PROFILE, SEED, TICKS = "scripted", "pick_moving", "real", 3, 60
@@ -44,7 +57,11 @@ def output_of(decision: Decision) -> PolicyOutput:
 
 def sensed(delivery: TickDelivery) -> Iterator[tuple[Topic, Any]]:
     for sample in delivery.samples:
-        if isinstance(sample, ImuSample):
+        if isinstance(sample, ImageSample):
+            assert sample.camera is not None
+            yield topics.CAMERA_INFO, sensors.camera_info_message(sample.camera, sample.ref.stamp_ns)
+            yield topics.IMAGE, sensors.image_message(sample)
+        elif isinstance(sample, ImuSample):
             yield topics.IMU, sensors.imu_message(sample)
         elif isinstance(sample, JointSample):
             yield topics.JOINT_STATES, sensors.joint_state_message(sample)
@@ -74,13 +91,17 @@ def said(delivery: TickDelivery, trace: TickTrace, imu: Any) -> Iterator[tuple[T
 
 @pytest.fixture(scope="module")
 def run() -> list[Message]:
+    return recorded(POLICY)
+
+
+def recorded(policy: str) -> list[Message]:
     """The messages of the first ticks of an episode, in order of time."""
     spec = EpisodeSpec(TASK, PROFILE, SEED)
-    oracle = policy_kit(POLICY).is_oracle
-    start = convert.episode_start_message(0, EPISODE_START_NS, spec, POLICY, oracle, skill_of_task(TASK))
+    oracle = policy_kit(policy).is_oracle
+    start = convert.episode_start_message(0, EPISODE_START_NS, spec, policy, oracle, skill_of_task(TASK))
     messages: list[Message] = [(EPISODE_START_NS, topics.EPISODE_START, start)]
     stage = make_imu_stage(PROFILE)
-    with Rollout(POLICY, TASK, PROFILE) as rollout:
+    with Rollout(policy, TASK, PROFILE) as rollout:
         for delivery, trace in rollout.ticks(SEED):
             if trace is None or delivery.tick == TICKS:
                 break
@@ -196,3 +217,53 @@ def test_joint_states_in_another_order_are_no_difference_to_the_stages(run: list
 
     messages = [(ns, t, turned(m) if t is topics.JOINT_STATES else m) for ns, t, m in run]
     assert checked(tmp_path, messages).identical
+
+
+def on_runtimes(runtimes: dict[str, str]) -> Message:
+    event = sensors.event_message(EPISODE_START_NS, "policy", 0, MODEL_RUNTIMES, "", {"runtimes": runtimes})
+    return EPISODE_START_NS, topics.EVENTS, event
+
+
+@pytest.mark.parametrize(
+    ("ran", "named"),
+    [
+        (["tensorrt 10.3.0 Some GPU"], "tensorrt is not here"),
+        (["abacus 1.0 wood"], "abacus"),
+        (["openvino 2026.4.1 cpu", "onnxruntime 1.20.0 cpu"], "openvino and then onnxruntime"),
+    ],
+    ids=["missing", "unknown", "fell back"],
+)
+def test_a_runtime_that_cannot_be_taken_again_is_named_before_anything_is_rebuilt(
+    run: list[Message], tmp_path: Path, ran: list[str], named: str
+) -> None:
+    if find_spec("tensorrt") is not None:
+        pytest.skip("tensorrt is here: what is missing cannot be shown")
+    with pytest.raises(InvalidInputError, match=named):
+        checked(tmp_path, [*run, *(on_runtimes({"5" * 64: label}) for label in ran)])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_student_is_checked_on_the_runtime_that_its_recording_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="needs the extra `train`")
+    pytest.importorskip("onnx", reason="needs the extra `train`")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    stages = (make_camera_ingest("student"), make_fusion_stage("student"), make_policy_stage("student"))
+    models = {sha256: runtime for stage in stages for sha256, runtime in stage.runtimes.items()}
+    assert len(models) == 3
+    for sha256 in models:
+        remember(key(sha256, RuntimeName.TORCH, 1), Trial(RuntimeName.TORCH))
+    monkeypatch.setenv(RUNTIME_VARIABLE, "torch")
+    torch_label = make_policy_stage("student").runtime
+    messages = recorded("student")
+    monkeypatch.delenv(RUNTIME_VARIABLE)
+
+    report = checked(tmp_path, [*messages, on_runtimes(dict.fromkeys(models, torch_label))])
+    assert report.identical, report.as_table()
+    assert report.runtime == torch_label
+    assert torch_label.startswith("torch ")
+    difference = checked(tmp_path / "unsaid", messages).difference
+    assert difference is not None
+    assert difference.stage == "fusion"

@@ -48,6 +48,7 @@ class SkillPolicy:
 
     source = Source.STUDENT
     is_oracle = False
+    runtime = "worker"
 
     def __init__(self) -> None:
         self.worker: Worker | None = None
@@ -99,7 +100,7 @@ class SimRobot:
         self._folder = folder
         self._policy = SkillPolicy()
         stages = make_stages(policy, profile_name)
-        self._pipeline = Pipeline(replace(stages, policy=PolicyStage(self._policy, skills(), 1, "worker")))
+        self._pipeline = Pipeline(replace(stages, policy=PolicyStage(self._policy, skills(), threads=1)))
         self._sense = FactSense(robot(), load_classic_config(resource_path("config", "classic.yaml")))
         pictures = policy_kit(policy).pictures
         self.world = make_world(task_name, profile_name, truth_age_ns=None, pictures=pictures, measures=True)

@@ -28,8 +28,8 @@ class Policy(Protocol):
 
 @runtime_checkable
 class LearnedPolicy(Protocol):
-    """A policy that a model computes."""
+    """A policy that a model computes, or whoever else is not NumPy."""
 
     @property
     def runtime(self) -> str:
-        """What runs the model, with its version; recorded with every decision."""
+        """What computes its decisions at present, with its version; recorded with each of them."""

@@ -7,18 +7,18 @@ import hashlib
 from tether.contracts import FusedState, PolicyOutput, SampleRef, Stream, TruthSample
 from tether.errors import Fault, InvalidInputError
 from tether.lockstep import in_order
-from tether.policy.protocol import Policy
+from tether.models.running import runtimes_of
+from tether.policy.protocol import LearnedPolicy, Policy
 from tether.skills import SkillTable
 
 
 class PolicyStage:
     """Runs a policy and holds its actions to the skill table and the task skill's mask."""
 
-    def __init__(self, policy: Policy, skills: SkillTable, threads: int, runtime: str = "numpy") -> None:
+    def __init__(self, policy: Policy, skills: SkillTable, threads: int) -> None:
         """threads: what the policy's numerical library may use; recorded with every decision."""
         self._policy = policy
         self._skills = skills
-        self._runtime = runtime
         self.threads = threads
 
     @property
@@ -30,6 +30,16 @@ class PolicyStage:
     def is_oracle(self) -> bool:
         """Whether the policy acts on the world's truth."""
         return self._policy.is_oracle
+
+    @property
+    def runtime(self) -> str:
+        """What computes decisions at present: a model's runtime, which may fall back to another, or NumPy."""
+        return self._policy.runtime if isinstance(self._policy, LearnedPolicy) else "numpy"
+
+    @property
+    def runtimes(self) -> dict[str, str]:
+        """Of the policy's models, see `runtimes_of`."""
+        return runtimes_of(self._policy)
 
     def reset(self, seed: int) -> None:
         """Start an episode."""
@@ -58,7 +68,7 @@ class PolicyStage:
             age_ns=ages,
             state_hash=self._policy.state_hash(),
             rng_hash=self._policy.rng_hash(),
-            runtime=self._runtime,
+            runtime=self.runtime,
             threads=self.threads,
         )
 

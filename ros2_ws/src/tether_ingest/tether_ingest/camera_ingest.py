@@ -9,6 +9,7 @@ from typing import Any
 
 from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
+from tether_ros.runtimes import RuntimeReporter
 from tether_ros.streams import StreamReporter
 
 from tether import topics
@@ -34,6 +35,7 @@ class CameraIngestNode(StageNode):
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
         self._stage = make_camera_ingest(self._policy, noiseless_world=profile(self._profile).camera.is_noiseless)
+        self._runtimes = RuntimeReporter(self, lambda: self._stage.runtimes)
         self._episode = self._received = 0
         self._camera: CameraModel | None = None
         self._infos: dict[int, CameraModel] = {}
@@ -52,6 +54,7 @@ class CameraIngestNode(StageNode):
         self._episode = int(start.episode)
         self._received = 0
         self._stage.reset()
+        self._runtimes.begin()
 
     def on_tick(self, inputs: TickInputs) -> None:
         """Look at what is due."""
@@ -92,6 +95,7 @@ class CameraIngestNode(StageNode):
         self._reporter.note(ref.stamp_ns, now_ns, result)
         latency = {"decode": time.monotonic_ns() - start_ns} if self.mode is Mode.REALTIME else {}
         self._feature.send(convert.image_feature_message(result.feature, self._episode, latency))
+        self._runtimes.look()
 
 
 def main() -> None:

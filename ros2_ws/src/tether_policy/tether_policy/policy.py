@@ -9,6 +9,7 @@ from typing import Any
 
 from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
+from tether_ros.runtimes import RuntimeReporter
 
 from tether import topics
 from tether.assembly import make_policy_stage
@@ -36,6 +37,7 @@ class PolicyNode(StageNode):
     def build(self) -> None:
         """Make the stage, its inlets and outlets; the truth channel exists for oracles only."""
         self._stage = make_policy_stage(self._name)
+        self._runtimes = RuntimeReporter(self, lambda: self._stage.runtimes)
         self._models: Versions | None = None
         if is_student(self._name) or self._versions:
             self._models = Versions(self, self._name, self._stage.policy, self._versions)
@@ -57,6 +59,7 @@ class PolicyNode(StageNode):
         self._episode = int(start.episode)
         self._truth = None
         self._stage.reset(int(start.seed))
+        self._runtimes.begin()
 
     def on_tick(self, inputs: TickInputs) -> None:
         """Decide where a decision is due."""
@@ -95,6 +98,7 @@ class PolicyNode(StageNode):
         if self.mode is Mode.REALTIME:
             output = dataclasses.replace(output, latency_ns={"policy": time.monotonic_ns() - start_ns})
         self._output.send(convert.policy_output_message(output, self._episode))
+        self._runtimes.look()
 
 
 def main() -> None:

@@ -47,7 +47,7 @@ from tether.robot.roles import COMMAND_JOINTS
 from tether.safety.attest import Attestation
 from tether.safety.gate_model import GateModel
 from tether.safety.guards import FALLBACKS, Guards
-from tether.safety.settings import Hardware, load_safety
+from tether.safety.settings import SERVO_HEALTH, Hardware, load_safety
 from tether.safety.stage import GateStage
 from tether.safety.supervisor import Supervisor
 from tether.skills import SkillTable, load_skill_table
@@ -263,9 +263,14 @@ def motion_stage_for(drawn: Profile) -> MotionStage:
     return MotionStage(Executor(robot(), skills(), config, lag), round(config.decision_s * 1e9))
 
 
-def make_gate_model(policy: str, *, physical: bool = False) -> GateModel:
-    """What the gate knows of the robot. Where a policy looks at no pictures, the camera is named as not fitted."""
+def make_gate_model(policy: str, *, physical: bool = False, servo_health: bool = False) -> GateModel:
+    """What the gate knows of the robot. Where a policy looks at no pictures, the camera is named as not fitted.
+
+    servo_health: a driver tells how its servos are, as that of a physical robot must; a simulated world has none.
+    """
     settings = load_safety(resource_path("config", "safety.yaml"))
+    if not (physical or servo_health):
+        settings = settings.lacking(*SERVO_HEALTH)
     if not policy_kit(policy).pictures:
         settings = settings.lacking(Hardware.CAMERA)
     return GateModel.build(robot(), settings, physical)
@@ -276,6 +281,7 @@ def make_gate_stage(
     arbitration: Arbitration = Arbitration.STUDENT_ALONE,
     *,
     physical: bool = False,
+    servo_health: bool = False,
     rewards: Mapping[str, float] | None = None,
     attestations: Sequence[Attestation] = (),
 ) -> GateStage:
@@ -283,7 +289,7 @@ def make_gate_stage(
 
     rewards: what each subgoal pays, where rewards are handed over. attestations: what is asked at every tick.
     """
-    model = make_gate_model(policy, physical=physical)
+    model = make_gate_model(policy, physical=physical, servo_health=servo_health)
     sources = FALLBACKS if arbitration is Arbitration.WITH_FALLBACK else {}
     guards = Guards(model.settings, rewards, attestations, sources)
     return GateStage(Supervisor(model), auto_arm=not physical, guards=guards)

@@ -23,7 +23,7 @@ from tether.resources import resource_path
 from tether.robot.model import RobotModel, load_robot
 from tether.safety.audit import Auditor, step_of
 from tether.safety.gate_model import GateModel
-from tether.safety.settings import Hardware, SafetySettings, load_safety
+from tether.safety.settings import SERVO_HEALTH, Hardware, SafetySettings, load_safety
 from tether.safety.supervisor import Supervisor
 
 HOME = (0.0, -1.0, 1.6, 0.95, 0.0, 0.02)
@@ -123,7 +123,8 @@ def robot() -> RobotModel:
 
 @pytest.fixture(scope="session")
 def safety_settings() -> SafetySettings:
-    return load_safety(resource_path("config", "safety.yaml"))
+    """As in a simulated world, whose servos tell nothing of their health."""
+    return load_safety(resource_path("config", "safety.yaml")).lacking(*SERVO_HEALTH)
 
 
 @pytest.fixture

@@ -10,6 +10,12 @@ from typing import Any
 from tether.codec.convert import to_time
 from tether.codec.store import message
 
+SERVO_BUS = "servo bus"
+SERVO = "servo "
+"""Names of the parts that a driver speaks of: the bus, and each servo by its joint after this."""
+SERVO_TEMPERATURE, SERVO_CURRENT, SERVO_VOLTAGE = "temperature_c", "current_a", "voltage_v"
+"""Keys of a servo's values."""
+
 
 class Wellness(IntEnum):
     """Levels of diagnostic_msgs/DiagnosticStatus."""

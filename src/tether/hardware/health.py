@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from tether.codec.diagnostics import Diagnosis, Wellness
+from tether.codec.diagnostics import (
+    SERVO,
+    SERVO_BUS,
+    SERVO_CURRENT,
+    SERVO_TEMPERATURE,
+    SERVO_VOLTAGE,
+    Diagnosis,
+    Wellness,
+)
 from tether.hardware.servo import ServoHealth, ServoState
 from tether.hardware.servos import Servos
 
@@ -19,7 +27,7 @@ def servo_diagnostics(servos: Servos) -> list[Diagnosis]:
     counts = servos.counts
     bus = Diagnosis(
         Wellness.OK if servos.connected else Wellness.STALE,
-        "servo bus",
+        SERVO_BUS,
         "connected" if servos.connected else "not there",
         "servo_bus",
         {name: str(value) for name, value in counts.items()},
@@ -29,10 +37,10 @@ def servo_diagnostics(servos: Servos) -> list[Diagnosis]:
 
 def _diagnosis(health: ServoHealth, state: ServoState) -> Diagnosis:
     values = {
-        "temperature_c": f"{health.temperature_c:.0f}",
-        "voltage_v": f"{health.voltage_v:.1f}",
-        "current_a": f"{health.current_a:.2f}",
+        SERVO_TEMPERATURE: f"{health.temperature_c:.0f}",
+        SERVO_VOLTAGE: f"{health.voltage_v:.1f}",
+        SERVO_CURRENT: f"{health.current_a:.2f}",
         "load_share": f"{health.load_share:.3f}",
         "error_bits": f"{int(health.error):#04x}",
     }
-    return Diagnosis(_LEVELS[state], f"servo {health.name}", state.value, f"sts3215_{health.id}", values)
+    return Diagnosis(_LEVELS[state], SERVO + health.name, state.value, f"sts3215_{health.id}", values)

@@ -172,7 +172,7 @@ class Inbox:
     def _judge_servos(self, now_ns: int) -> list[Verdict]:
         if self._servos_refused is not None:
             return [self._servos_refused]
-        limits, servos, names = self._settings.servos, self._servos, self._model.joint_names
+        limits, servos = self._settings.servos, self._servos
         if servos is None:
             return [checks.refuse(Check.SENSOR_SILENCE, "servos: no sample has come")]
         if now_ns - self._servos_ns > limits.silence_max_ms * 1e6:
@@ -191,7 +191,7 @@ class Inbox:
                 text = f"{hardware.value} is fitted but was not told"
                 verdicts.append(checks.refuse(Check.MALFORMED, text))
             else:
-                verdicts.append(judge(names, values, limits))
+                verdicts.append(judge(servos.names, values, limits))
         if Hardware.GRIPPER_EFFORT in self._model.servo_hardware and servos.effort is None:
             verdicts.append(checks.refuse(Check.MALFORMED, "gripper_effort is fitted but was not told"))
         return [v for v in verdicts if not v.scale >= 1.0]

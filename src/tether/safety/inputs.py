@@ -114,26 +114,34 @@ def read_imu(sample: ImuSample) -> tuple[float, float, float] | Verdict:
 
 
 def read_servos(sample: ServoSample, names: tuple[str, ...]) -> ServoSample | Verdict:
-    """The sample if it names exactly the joints and holds finite numbers, or the verdict that refuses it."""
+    """The sample with the gate's joints first, or the verdict that refuses it: a joint missing, a number not finite.
+
+    Servos beside the gate's joints, such as the wheels', are judged with them.
+    """
     if not isinstance(sample, ServoSample):
         return checks.refuse(Check.MALFORMED, f"servo sample is {type(sample).__name__}, expected ServoSample")
-    order = _order(sample.names, names)
-    if isinstance(order, Verdict):
-        return order
+    given = sample.names
+    if not isinstance(given, tuple) or not all(isinstance(name, str) for name in given):
+        return checks.refuse(Check.MALFORMED, f"names of servos are {_describe(given)}, expected a tuple of texts")
+    others = tuple(name for name in given if name not in names)
+    verdict = checks.joint_names(given, (*names, *others))
+    if verdict.scale < 1.0:
+        return checks.refuse(Check.JOINT_NAMES, f"servos: {verdict.reason}")
+    order = [given.index(name) for name in (*names, *others)]
     ordered: dict[str, tuple[float, ...] | None] = {}
     for field in ("temperature_c", "current_a", "voltage_v", "effort"):
         values = getattr(sample, field)
         if values is None:
             ordered[field] = None
             continue
-        good = isinstance(values, tuple) and len(values) == len(names) and all(type(x) is float for x in values)
+        good = isinstance(values, tuple) and len(values) == len(given) and all(type(x) is float for x in values)
         if not good:
-            text = f"servo {field} is {_describe(values)}, expected {len(names)} floats"
+            text = f"servo {field} is {_describe(values)}, expected {len(given)} floats"
             return checks.refuse(Check.MALFORMED, text)
         if not all(map(math.isfinite, values)):
-            return checks.finite(((f"servo {field}", values),), sample.names)
-        ordered[field] = values if order is None else tuple(values[i] for i in order)
-    return ServoSample(names, **ordered)
+            return checks.finite(((f"servo {field}", values),), given)
+        ordered[field] = tuple(values[i] for i in order)
+    return ServoSample((*names, *others), **ordered)
 
 
 def _order(given: tuple[str, ...], names: tuple[str, ...]) -> list[int] | Verdict | None:

@@ -91,6 +91,10 @@ class Hardware(str, Enum):
     GRIPPER_EFFORT = "gripper_effort"
 
 
+SERVO_HEALTH = (Hardware.SERVO_TEMPERATURE, Hardware.SERVO_CURRENT, Hardware.SERVO_VOLTAGE)
+"""What bus servos tell of themselves, and worlds without a bus do not."""
+
+
 @dataclass(frozen=True)
 class StreamLimits:
     """silence: steady time since the last sample came. stamp age: age of the newest sample's acquisition."""

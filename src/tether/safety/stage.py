@@ -19,6 +19,7 @@ from tether.contracts import (
 from tether.safety.breaker import Reward
 from tether.safety.guards import Guards
 from tether.safety.heartbeat import Beat
+from tether.safety.inputs import ServoSample
 from tether.safety.stamp_clock import StampClock
 from tether.safety.supervisor import Supervisor
 
@@ -87,6 +88,10 @@ class GateStage:
     def hear(self, beat: Beat, now_ns: int) -> None:
         """A heartbeat came; real time only, since lockstep has no steady time."""
         self.guards.hear(beat, now_ns)
+
+    def on_servos(self, sample: ServoSample, now_ns: int) -> None:
+        """The driver told how the servos are; real time only, since worlds without a bus have none."""
+        self.supervisor.on_servos(sample, now_ns)
 
     def reward(self, reward: Reward, now_ns: int, stamp_ns: int) -> None:
         """A reward came at `now_ns` of the steady clock; real time only."""

@@ -14,6 +14,7 @@ from tether import topics
 from tether.assembly import make_gate_stage
 from tether.bridge.arbiter import Arbitration
 from tether.codec import convert, sensors
+from tether.codec.convert.guarding import servo_sample_from
 from tether.contracts import TICK_NS, Command, SampleRef, Stream
 from tether.lockstep import Needs, TickInputs, in_order
 from tether.rewards.build import reward_config
@@ -44,6 +45,9 @@ class SafetySupervisorNode(StageNode):
         self._arbitration = Arbitration(self.param("arbiter", "student_alone", "how the bridge decides"))
         self._dumps = self.param("dumps", "runs/latest/gate", "folder for the state at a trip of the reward breaker")
         self._physical = self.param("physical", False, "motors are real: checks cannot be disabled, a person arms")
+        self._servo_health = self.param(
+            "servo_health", False, "a driver tells how its servos are; always so with motors"
+        )
         self._vouching = Vouching(self)
 
     def build(self) -> None:
@@ -53,7 +57,12 @@ class SafetySupervisorNode(StageNode):
         vouch = self._vouching.begin(self._policy, self._physical) if self.mode is Mode.REALTIME else []
         self._undo.append(self._vouching.end)
         self._stage = make_gate_stage(
-            self._policy, self._arbitration, physical=self._physical, rewards=rewards, attestations=vouch
+            self._policy,
+            self._arbitration,
+            physical=self._physical,
+            servo_health=self._servo_health,
+            rewards=rewards,
+            attestations=vouch,
         )
         if self._vouching.was_stopped:
             self._stage.supervisor.emergency_stop("stopped before this process began, and not reset since")
@@ -66,6 +75,8 @@ class SafetySupervisorNode(StageNode):
         self.optional(self._verdict)
         if not self._physical:
             self.world_inlets()
+        if self._physical or self._servo_health:
+            self.inlet(topics.DIAGNOSTICS, self._on_diagnostics)
         self.inlet(topics.JOINT_STATES, self._on_joints)
         self.inlet(topics.IMU_BATCH, self._on_imu)
         self.inlet(topics.IMAGE_FEATURE, self._on_picture)
@@ -149,6 +160,11 @@ class SafetySupervisorNode(StageNode):
             return
         self._joint_count += 1
         self._take_live(GateInputs(joints=[sample]))
+
+    def _on_diagnostics(self, msg: Any) -> None:
+        sample = servo_sample_from(msg)
+        if sample is not None:
+            self._stage.on_servos(sample, time.monotonic_ns())
 
     def _on_imu(self, msg: Any) -> None:
         batch = convert.imu_batch_from(msg)

@@ -147,7 +147,7 @@ class ReplayPlayerNode(StageNode):
 
     def _play(self, player: Player, sink: RosSink) -> None:
         try:
-            if not sink.await_listeners(self.count_subscribers, self._cancelled.is_set):
+            if not sink.await_listeners(self, self._cancelled.is_set):
                 self.event(sensors.Severity.WARN, "replay_unheard", "nobody listens to the bag's topics")
             with contextlib.ExitStack() as stack:
                 if self.autostart and has_terminal():

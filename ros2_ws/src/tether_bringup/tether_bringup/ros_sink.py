@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rclpy.duration import Duration
+from rclpy.node import Node
 from rclpy.publisher import Publisher
+from tether_ros.matching import able_to_hear
 
 from tether import codec, topics
 from tether.bags import Bag, BagMessage, CorruptMessageError, TopicInfo
@@ -50,6 +52,11 @@ class Outgoing:
         self.transcode = transcode
         self.since_acknowledged = 0
 
+    def listeners(self, node: Node) -> int:
+        """How many that can hear it the graph knows."""
+        name, offered = self.publisher.topic_name, self.publisher.qos_profile
+        return len(able_to_hear(node, name, self.transcode.type, offered))
+
 
 class RosSink:
     """Publishes what is played. lost: topic → messages that could not be turned into today's type.
@@ -86,17 +93,17 @@ class RosSink:
             out.publisher.wait_for_all_acked(Duration(seconds=ACKNOWLEDGE_S))
             out.since_acknowledged = 0
 
-    def await_listeners(self, subscribers: Callable[[str], int], cancelled: Callable[[], bool]) -> bool:
+    def await_listeners(self, node: Node, cancelled: Callable[[], bool]) -> bool:
         """Wait until somebody listens and the number of listeners has settled, for discovery takes its time.
 
-        subscribers: how many the ROS graph knows of a topic. Returns whether anybody listens.
+        node: knows the graph. Returns whether anybody listens.
         """
         publishers = [out.publisher for out in self._outgoing.values()]
         deadline = time.monotonic() + MATCH_S
         heard, since = -1, time.monotonic()
         while time.monotonic() < deadline and not cancelled():
             counts = [publisher.get_subscription_count() for publisher in publishers]
-            known = [subscribers(publisher.topic_name) for publisher in publishers]
+            known = [out.listeners(node) for out in self._outgoing.values()]
             if sum(counts) != heard:
                 heard, since = sum(counts), time.monotonic()
             elif (

@@ -99,7 +99,7 @@ def await_match(node: Node, ends: Ends, around: Surroundings, alone: bool) -> li
 def _unheard(node: Node, outlet: Outlet, ends: Ends, around: Surroundings, alone: bool) -> str:
     """Who does not hear an outlet yet, in words."""
     topic, here = outlet.topic, outlet.is_taken_here()
-    known = able_to_hear(node, topic)
+    known = able_to_hear(node, topic.name, topic.type, qos.publisher_qos(topic))
     absent = around.must_hear(topic, here).difference(known)
     if absent:
         return f"{topic.name} is not heard by {', '.join(sorted(absent))}"
@@ -108,21 +108,20 @@ def _unheard(node: Node, outlet: Outlet, ends: Ends, around: Surroundings, alone
     return f"{topic.name} is heard by {outlet.matched()} of {wanted}" if outlet.matched() < wanted else ""
 
 
-def able_to_hear(node: Node, topic: Topic) -> list[str]:
+def able_to_hear(node: Node, topic: str, type_name: str, offered: QoSProfile) -> list[str]:
     """Names of the nodes known to subscribe to `topic`, once for each subscription.
 
-    One of another type, or that asks for more than our publishers offer, never hears anything and does not count.
+    One of another type, or that asks for more than is offered, never hears anything and does not count.
     """
-    offered = qos.publisher_qos(topic)
     return [
         info.node_name
-        for info in node.get_subscriptions_info_by_topic(topic.name)
-        if info.topic_type == topic.type and _suffices(offered, info.qos_profile)
+        for info in node.get_subscriptions_info_by_topic(topic)
+        if info.topic_type == type_name and _suffices(offered, info.qos_profile)
     ]
 
 
 def _suffices(offered: QoSProfile, asked: QoSProfile) -> bool:
-    """As DDS matches them; our publishers promise no deadline and no liveliness.
+    """As DDS matches them, for publishers that promise no deadline and no liveliness.
 
     Not `qos_check_compatible`: to it, the infinite deadline that discovery tells asks for more than one that is unset.
     """

@@ -12,6 +12,8 @@ import pytest
 
 GRAPH = [
     ("tether_world", "world"),
+    ("tether_world", "isaac_world"),
+    ("tether_world", "isaac_sim_shim"),
     ("tether_safety", "safety_supervisor"),
     ("tether_safety", "black_box"),
     ("tether_ingest", "imu_ingest"),

@@ -146,7 +146,8 @@ def test_same_processes_as_under_ros2_launch(prefix, tmp_path: Path, name: str):
     [
         ["sim.launch.xml"],
         ["sim.launch.xml", "composed:=true", "record:=false", "mode:=lockstep", "profile:=7", "domain:=3"],
-        ["sim.launch.xml", "world:=isaac", "task:=a b"],
+        ["sim.launch.xml", "world:=isaac", "mode:=lockstep"],
+        ["sim.launch.xml", "world:=isaac_sim", "task:=a b"],
         ["robot.launch.xml"],
         ["replay.launch.xml", "bag:=some/bag", "rate:=0.5", "loop:=true", "record:=true", "remap:=[/a:=/b, /c:=/d]"],
     ],

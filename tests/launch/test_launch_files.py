@@ -27,6 +27,11 @@ def labels(plan: LaunchPlan) -> list[str]:
     return [process.label for process in plan.processes]
 
 
+def executable(plan: LaunchPlan, label: str) -> tuple[str, str]:
+    (process,) = (process for process in plan.processes if process.label == label)
+    return process.package, process.executable
+
+
 def parameters(plan: LaunchPlan, label: str) -> dict[str, object]:
     (process,) = (process for process in plan.processes if process.label == label)
     return {p.name: p.value for p in process.parameters if isinstance(p, ParameterValue)}
@@ -40,16 +45,16 @@ def managed(plan: LaunchPlan) -> list[str]:
 
 def test_sim_starts_the_whole_graph_and_activates_the_world_last(prefix):
     plan = plan_of(prefix, "sim.launch.xml")
-    assert labels(plan) == ["world", "safety_supervisor", *STAGES, "recorder", "lifecycle_manager"]
+    assert labels(plan) == ["safety_supervisor", *STAGES, "world", "recorder", "lifecycle_manager"]
     assert managed(plan) == ["recorder", "safety_supervisor", *STAGES, "world"]
     assert parameters(plan, "lifecycle_manager")["may_finish"] == ["world"]
 
 
 def test_composed_stages_share_one_process_whose_nodes_keep_their_names(prefix):
     plan = plan_of(prefix, "sim.launch.xml", composed="true", record="false")
-    assert labels(plan) == ["world", "safety_supervisor", "composed", "lifecycle_manager"]
+    assert labels(plan) == ["safety_supervisor", "composed", "world", "lifecycle_manager"]
     assert managed(plan) == ["safety_supervisor", *STAGES, "world"]
-    composed = plan.processes[2]
+    composed = plan.processes[1]
     assert not [word for word in composed.command([Path("p")] * len(composed.parameters)) if "__node" in word]
 
 
@@ -67,11 +72,27 @@ def test_black_box_hears_all_and_goes_down_before_the_gate_whose_silence_would_b
     assert parameters(plan, "black_box")["folder"] == "here"
 
 
-def test_isaac_brings_its_own_world(prefix):
-    plan = plan_of(prefix, "sim.launch.xml", world="isaac", record="false")
-    assert labels(plan) == ["safety_supervisor", *STAGES, "lifecycle_manager"]
-    assert managed(plan) == ["safety_supervisor", *STAGES]
+def test_isaac_sim_is_started_apart_and_the_graph_runs_on_its_time_behind_a_shim(prefix):
+    plan = plan_of(prefix, "sim.launch.xml", world="isaac_sim", record="false")
+    assert labels(plan) == ["safety_supervisor", *STAGES, "world", "lifecycle_manager"]
+    assert executable(plan, "world") == ("tether_world", "isaac_sim_shim")
+    assert managed(plan) == ["safety_supervisor", *STAGES, "world"]
     assert "may_finish" not in parameters(plan, "lifecycle_manager")
+    assert all(parameters(plan, label)["use_sim_time"] is True for label in ("world", "safety_supervisor", *STAGES))
+
+
+def test_isaac_is_the_same_graph_with_another_executable_in_the_worlds_place(prefix):
+    arguments = {"mode": "lockstep", "policy": "scripted", "seed": "5", "rewards": "true", "results": "here"}
+    prefix.add("tether_opd", "reward_server")
+    mujoco, isaac = (plan_of(prefix, "sim.launch.xml", world=world, **arguments) for world in ("mujoco", "isaac"))
+    assert labels(isaac) == labels(mujoco)
+    assert executable(mujoco, "world") == ("tether_world", "world")
+    assert executable(isaac, "world") == ("tether_world", "isaac_world")
+    for label in set(labels(isaac)) - {"lifecycle_manager"}:
+        assert parameters(isaac, label) == parameters(mujoco, label), label
+    managers = [parameters(plan, "lifecycle_manager") for plan in (mujoco, isaac)]
+    assert [manager.pop("configure_s") for manager in managers] == [60.0, 900.0], "Isaac Lab loads and compiles"
+    assert managers[0] == managers[1]
 
 
 def test_arguments_reach_every_node_that_needs_them(prefix):
@@ -79,6 +100,7 @@ def test_arguments_reach_every_node_that_needs_them(prefix):
     plan = plan_of(prefix, "sim.launch.xml", episodes="3", domain="41", threads="2", **arguments)
     assert parameters(plan, "safety_supervisor")["physical"] is False
     world = parameters(plan, "world")
+    assert set(world.pop("peers")) == {*managed(plan)}
     assert world == {
         "mode": "lockstep",
         "policy": "scripted",
@@ -110,6 +132,25 @@ def test_arguments_reach_every_node_that_needs_them(prefix):
         assert given == environment
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("sim.launch.xml", {"rewards": "true", "black_box": "true"}),
+        ("sim.launch.xml", {"record": "false", "composed": "true"}),
+        ("robot.launch.xml", {"emulate": "true"}),
+        ("robot.launch.xml", {"record": "false", "composed": "false"}),
+        ("replay.launch.xml", {"bag": "x"}),
+    ],
+)
+def test_whoever_publishes_knows_all_nodes_that_the_manager_brings_up(prefix, name: str, arguments: dict[str, str]):
+    for node in ("tether_robot/driver", "tether_robot/emulator", "tether_opd/reward_server"):
+        prefix.add(*node.split("/"))
+    plan = plan_of(prefix, name, **arguments)
+    deaf = {"recorder", "replay_player", "lifecycle_manager"}  # publish nothing but events, or wait for listeners
+    for label in set(labels(plan)) - deaf:
+        assert set(parameters(plan, label)["peers"]) == set(managed(plan)), label
+
+
 def declared(package: str, node: str) -> set[str]:
     """Parameters that a node declares, by its source; those of every node among them."""
     nodes = FOLDER.parent / "ros2_ws" / "src"
@@ -119,9 +160,12 @@ def declared(package: str, node: str) -> set[str]:
     return {*found, "use_sim_time"}
 
 
-@pytest.mark.parametrize("name", ["sim.launch.xml", "replay.launch.xml"])
-def test_no_node_is_given_a_parameter_that_it_does_not_declare(prefix, name: str):
-    plan = plan_of(prefix, name, record="true", **({"bag": "x"} if name.startswith("replay") else {}))
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("sim.launch.xml", {}), ("sim.launch.xml", {"world": "isaac_sim"}), ("replay.launch.xml", {"bag": "x"})],
+)
+def test_no_node_is_given_a_parameter_that_it_does_not_declare(prefix, name: str, arguments: dict[str, str]):
+    plan = plan_of(prefix, name, record="true", **arguments)
     for process in plan.processes:
         given = set(parameters(plan, process.label))
         unknown = given - declared(process.package, process.executable)
@@ -131,7 +175,7 @@ def test_no_node_is_given_a_parameter_that_it_does_not_declare(prefix, name: str
 def test_robot_goes_up_after_its_driver_and_down_before_it(prefix):
     prefix.add("tether_robot", "driver")
     plan = plan_of(prefix, "robot.launch.xml", composed="false")
-    assert labels(plan)[:2] == ["driver", "safety_supervisor"]
+    assert labels(plan) == ["safety_supervisor", *STAGES, "black_box", "driver", "recorder", "lifecycle_manager"]
     assert managed(plan) == ["recorder", "driver", "safety_supervisor", *STAGES, "black_box"]
     assert parameters(plan, "policy")["mode"] == "realtime"
     assert parameters(plan, "safety_supervisor")["physical"] is True

@@ -13,7 +13,7 @@ from tether.bags.player import MAX_RATE
 from tether.bags.writer import BagWriter
 from tether.bench import graph
 from tether.bench.graph import DROP_MAX, Peak, _ratio, find_peak, picture_size
-from tether.bench.way import Way, joined, read_way
+from tether.bench.way import Split, Way, joined, read_way
 from tether.codec import convert, encode
 from tether.codec.convert.decision import LOCKSTEP_TIMES, SteadyTimes
 from tether.contracts import (
@@ -29,6 +29,8 @@ from tether.contracts import (
     Source,
     Stream,
 )
+from tether.eval.report import write_report
+from tether.eval.result import Setting
 from tether.topics import Topic
 
 MS = 1_000_000
@@ -85,9 +87,25 @@ def test_times_run_from_the_newest_sample_to_the_first_gated_command_of_its_deci
     assert way.decision_to_proposal_ms == pytest.approx([6.0] * 3)
     assert way.proposal_to_gate_ms == pytest.approx([1.0] * 3)
     assert way.sensor_to_command_ms == pytest.approx([11.0] * 3)
+    assert way.splits == [pytest.approx(Split(wait=3.0, fusion=1.0, policy=2.0, handover=4.0, gate=1.0))] * 3
     assert way.decision_to_command_ms == pytest.approx([8.0] * 3)
     assert way.camera_age_ms == pytest.approx([120.0] * 3)
     assert way.interval_ms == pytest.approx([50.0, 150.0])
+
+
+def test_the_report_of_a_recording_with_times_has_a_waterfall_of_them(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib", reason="needs the extra `sim`")
+    recording = Recording(tmp_path / "bag")
+    recording.decision(0, SteadyTimes(1000 * MS, 1003 * MS, 1004 * MS), 1010 * MS, 1011 * MS)
+    recording.read()
+    setting = Setting("classic", "pick", "ideal", True, 0)
+    with_times, without = (
+        write_report(tmp_path / name, setting, [], bag).read_text(encoding="utf-8")
+        for name, bag in (("with", tmp_path / "bag"), ("without", None))
+    )
+    assert "<h2>Latency</h2>" in with_times
+    assert "<td>11.00</td>" in with_times
+    assert "Latency" not in without
 
 
 def test_a_gate_tick_from_before_the_decision_is_not_its_command(tmp_path: Path) -> None:

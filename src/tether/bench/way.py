@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tether import topics
 from tether.bags.reader import open_bag
@@ -27,13 +27,27 @@ _READ = {
 }
 
 
+class Split(NamedTuple):
+    """One decision's way in ms, step by step; the steps add up to its `sensor_to_command_ms`.
+
+    wait: newest sample arrived at fusion → fusion began. fusion, policy: what each computes, the models included.
+    handover: bridge, transport and the wait for the executor's tick. gate: transport and the wait for the gate's tick.
+    """
+
+    wait: float
+    fusion: float
+    policy: float
+    handover: float
+    gate: float
+
+
 @dataclass
 class Way:
     """Lists of times in ms, one entry a decision, and counts.
 
     wait: newest sample arrived → fusion began. sensor_to_command: newest sample arrived → first gated command of the
-    decision. decision_to_command: the same without the wait. interval: between decisions. missed: decisions that a
-    period passed without.
+    decision. decision_to_command: the same without the wait. interval: between decisions. splits: of the decisions that
+    came through to the gate. missed: decisions that a period passed without.
     """
 
     wait_ms: list[float] = field(default_factory=list)
@@ -46,6 +60,7 @@ class Way:
     decision_to_command_ms: list[float] = field(default_factory=list)
     camera_age_ms: list[float] = field(default_factory=list)
     interval_ms: list[float] = field(default_factory=list)
+    splits: list[Split] = field(default_factory=list)
     decisions: int = 0
     missed: int = 0
     pictures: int = 0
@@ -65,6 +80,7 @@ def read_way(bag: Path) -> Way:
     """Read a recording's times; in lockstep recordings they are zero and the lists stay empty."""
     way = Way()
     states: dict[tuple[int, int], Any] = {}
+    policies: dict[tuple[int, int], float] = {}
     proposals: dict[tuple[int, int], int] = {}
     verdicts: dict[tuple[int, int], list[int]] = {}
     with open_bag(bag) as opened:
@@ -81,19 +97,24 @@ def read_way(bag: Path) -> Way:
             elif topic is topics.FUSED_STATE:
                 states[int(msg.episode), int(msg.decision_id)] = msg
             elif topic is topics.POLICY_OUTPUT:
-                way.policy_ms += [ns * 1e-6 for ns in convert.policy_output_from(msg).latency_ns.values()]
+                output = convert.policy_output_from(msg)
+                if output.latency_ns:
+                    policies[int(msg.action.episode), output.action.decision_id] = 1e-6 * sum(
+                        output.latency_ns.values()
+                    )
             elif topic is topics.PROPOSED and msg.steady_ns:
                 proposals.setdefault((int(msg.episode), int(msg.decision_id)), int(msg.steady_ns))
             elif topic is topics.VERDICT and msg.steady_ns:
                 verdicts.setdefault((int(msg.episode), int(msg.decision_id)), []).append(int(msg.steady_ns))
+    way.policy_ms += policies.values()
     for key, state in states.items():
         if state.end_steady_ns and state.arrival_steady_ns:
-            _add_decision(way, state, proposals.get(key), verdicts.get(key, []))
+            _add_decision(way, state, policies.get(key, 0.0), proposals.get(key), verdicts.get(key, []))
     _count_intervals(way, [states[key] for key in sorted(states)])
     return way
 
 
-def _add_decision(way: Way, state: Any, proposed_ns: int | None, gated_ns: Sequence[int]) -> None:
+def _add_decision(way: Way, state: Any, policy_ms: float, proposed_ns: int | None, gated_ns: Sequence[int]) -> None:
     """Times of one decision. proposed_ns, gated_ns: steady times of its first proposal and of its gate ticks."""
     way.decisions += 1
     way.wait_ms.append((state.start_steady_ns - state.arrival_steady_ns) * 1e-6)
@@ -108,6 +129,9 @@ def _add_decision(way: Way, state: Any, proposed_ns: int | None, gated_ns: Seque
         way.proposal_to_gate_ms.append((command_ns - proposed_ns) * 1e-6)
         way.sensor_to_command_ms.append((command_ns - state.arrival_steady_ns) * 1e-6)
         way.decision_to_command_ms.append((command_ns - state.start_steady_ns) * 1e-6)
+        handover_ms = way.decision_to_proposal_ms[-1] - policy_ms
+        gate_ms = way.proposal_to_gate_ms[-1]
+        way.splits.append(Split(way.wait_ms[-1], way.fusion_ms[-1], policy_ms, handover_ms, gate_ms))
 
 
 def _count_intervals(way: Way, states: Sequence[Any]) -> None:

@@ -62,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not a.no_report:
         from tether.eval.report import write_report
 
-        sys.stdout.write(f"  report  {write_report(folder, setting, results)}\n")
+        sys.stdout.write(f"  report  {write_report(folder, setting, results, bag)}\n")
     return 0
 
 

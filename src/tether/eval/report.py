@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tether.bench.way import read_way
 from tether.contracts import EpisodeResult
 from tether.eval.film import film
 from tether.eval.result import Setting, as_rows
 from tether.eval.statistics import summarise
+from tether.eval.waterfall import section
 from tether.results import header
 
 _STYLE = """
@@ -35,11 +37,12 @@ class Pick:
     result: EpisodeResult
 
 
-def write_report(folder: Path, setting: Setting, results: Sequence[EpisodeResult]) -> Path:
-    """Write report.html into `folder`; returns its path."""
+def write_report(folder: Path, setting: Setting, results: Sequence[EpisodeResult], bag: Path | None = None) -> Path:
+    """Write report.html into `folder`; returns its path. bag: the run's recording, for its latencies."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / "report.html"
-    path.write_text(_page(setting, results), encoding="utf-8")
+    latency = "" if bag is None else section(read_way(bag))
+    path.write_text(_page(setting, results, latency), encoding="utf-8")
     return path
 
 
@@ -57,7 +60,7 @@ def best_and_worst(results: Sequence[EpisodeResult]) -> list[Pick]:
     return picks
 
 
-def _page(setting: Setting, results: Sequence[EpisodeResult]) -> str:
+def _page(setting: Setting, results: Sequence[EpisodeResult], latency: str) -> str:
     title = f"{setting.policy} on {setting.task}, profile {setting.profile}"
     rows = "".join(f"<tr><th>{html.escape(k)}</th><td>{html.escape(v)}</td></tr>" for k, v in as_rows(setting, results))
     made = header("eval", setting.seed)
@@ -71,7 +74,7 @@ def _page(setting: Setting, results: Sequence[EpisodeResult]) -> str:
     return (
         "<!doctype html><html lang='en'><meta charset='utf-8'><meta name='viewport' content='width=device-width'>"
         f"<title>{html.escape(title)}</title><style>{_STYLE}</style><h1>{html.escape(title)}</h1>{simulated}"
-        f"<table>{rows}</table><h2>Episodes</h2>{_plots(results)}"
+        f"<table>{rows}</table><h2>Episodes</h2>{_plots(results)}{latency}"
         f"<h2>Films</h2><p class='note'>The same seeds again through the core loop.</p><div class='films'>{films}</div>"
         f"<details><summary>Every episode</summary>{_episode_table(results)}</details>"
         f"<p class='note'>Tether {made['version']}, commit {made['commit']}, {html.escape(made['machine']['cpu'])}, "

@@ -46,7 +46,7 @@ def parsed(*arguments: str) -> argparse.Namespace:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_all_sides_agree_and_are_written_with_their_split_and_ratios(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="needs the extra `train`")
     pytest.importorskip("onnx", reason="needs the extra `train`")

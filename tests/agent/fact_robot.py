@@ -17,8 +17,8 @@ class FactRobot:
     """A robot whose world is the domain's own: each skill has its effect after three decisions, but for what
     `happens` says: skill → what its attempts lead to, in turn (literals, LOST, LOST with its effect, None: nothing)."""
 
-    def __init__(self, domain: Domain, happens: Mapping[str, list[object]] | None = None) -> None:
-        self._domain = domain
+    def __init__(self, domain: Domain, happens: Mapping[str, list[object]] | None = None, source: str = "test") -> None:
+        self._domain, self._source = domain, source
         self._happens = {name: list(what) for name, what in (happens or {}).items()}
         self._known = domain.closure(domain.tasks["fetch"].begins)
         self._now_ns = 1_000_000_000
@@ -31,7 +31,7 @@ class FactRobot:
 
     @property
     def facts(self) -> dict[str, Fact]:
-        return {name: Fact(name, value, self._now_ns, "test") for name, value in self._known.items()}
+        return {name: Fact(name, value, self._now_ns, self._source) for name, value in self._known.items()}
 
     def know(self, *texts: str) -> None:
         self._known = self._domain.after(self._known, parse_condition(texts, "test"))

@@ -37,12 +37,6 @@ def test_without_a_camera_skills_that_look_have_no_way_left(domain: Domain) -> N
     assert "carry" not in choice.without(domain)
 
 
-def test_less_memory_means_smaller_pictures_and_fewer_candidates() -> None:
-    small = Machine(memory_mb=1500, camera=True, fp16=False, gpu=False)
-    assert small.image_size_px < PI.image_size_px
-    assert 1 <= Machine(10, True, False, False).max_candidates <= small.max_candidates <= PI.max_candidates
-
-
 def test_this_machine_can_be_asked() -> None:
     here = Machine.here(camera=False)
     assert here.memory_mb > 0

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from tether.agent import memory_cli
 from tether.agent.domain import Domain, load_domain
 from tether.agent.machine import Choice, Machine, pruned
 from tether.agent.proof import refusals, require_proved
 from tether.arguments import not_negative, positive
 from tether.errors import Fault, InvalidInputError
 from tether.results import header, require_writable, write_json
+
+if TYPE_CHECKING:
+    from tether.memory.long_term import LongTermMemory
 
 
 def add_parser(subparsers: Any) -> None:
@@ -26,6 +31,7 @@ def add_parser(subparsers: Any) -> None:
     _add_export(commands)
     _add_run(commands)
     _add_trace(commands)
+    memory_cli.add_parser(commands)
 
 
 def _add_check(commands: Any) -> None:
@@ -53,6 +59,9 @@ def _add_run(commands: Any) -> None:
     parser.add_argument("--script", action="store_true", help="call the skills in a fixed script instead")
     parser.add_argument(
         "--mishap", action="append", default=[], metavar="NAME", help="put into the world; given twice: in turn"
+    )
+    parser.add_argument(
+        "--memory", type=Path, default=None, metavar="FOLDER", help="begin with what worked before, and learn (`agent`)"
     )
     parser.add_argument("--runs", type=Path, default=None, help="folder for graphs and requests to the operator")
     parser.add_argument("--json", type=Path, default=None, help="result file; written after every episode")
@@ -133,13 +142,27 @@ def _run(arguments: argparse.Namespace) -> int:
     head = {**header("agent", arguments.seed), "task": setting.task, "profile": setting.profile}
     head |= {"policy": setting.policy, "script": setting.script, "ways": dict(ways), "mishaps": arguments.mishap}
     ran = []
-    for one in episodes(setting, domain, ways, seeds, arguments.runs):
-        ran.append(one)
-        progress.step(one.failure or "")
-        if arguments.json is not None:
-            write_json(arguments.json, {**head, **summary(ran)})
+    with contextlib.ExitStack() as stack:
+        memory = _memory(arguments, domain, head["commit"], stack)
+        for one in episodes(setting, domain, ways, seeds, arguments.runs, memory):
+            ran.append(one)
+            progress.step(one.failure or "")
+            if arguments.json is not None:
+                write_json(arguments.json, {**head, **summary(ran)})
     _say_summary(summary(ran))
     return 0
+
+
+def _memory(
+    arguments: argparse.Namespace, domain: Domain, commit: str, stack: contextlib.ExitStack
+) -> LongTermMemory | None:
+    if arguments.memory is None:
+        return None
+    if arguments.script:
+        raise InvalidInputError("run", [Fault("--memory", "--script", "one of them: a script recalls nothing")])
+    from tether.memory.long_term import LongTermMemory
+
+    return stack.enter_context(LongTermMemory(arguments.memory, domain, commit=commit))
 
 
 def _ways(domain: Domain, arguments: argparse.Namespace) -> Choice:
@@ -162,6 +185,7 @@ def _say_summary(figures: dict[str, Any]) -> None:
     say(f"{figures['successes']} of {figures['episodes']}: {share:.1f} % ({low:.1f} to {high:.1f} %)\n")
     say(f"retries {figures['retries']}, recovered {figures['recovered']}, asked a person {figures['needs_operator']}, ")
     say(f"false claims {figures['false_claims']}, unnamed errors {figures['unnamed_errors']}\n")
+    say(f"decisions {figures['decisions']}, begun from memory {figures['begun_from_memory']}\n")
     for name, count in Counter(figures["failures"]).most_common():
         say(f"  {count} x {name}\n")
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from tether.agent.calls import Status
 from tether.agent.domain import Domain
+from tether.agent.experience import Experience
 from tether.agent.graph import RunGraph
 from tether.agent.injection import Injector, Mishap
 from tether.agent.observing import Place
@@ -38,7 +39,10 @@ class Setting:
 
 @dataclass(frozen=True)
 class Ran:
-    """One episode. success: the judge says that the goal holds; claimed: the run said so itself."""
+    """One episode. success: the judge says that the goal holds; claimed: the run said so itself.
+
+    decisions: see `tether.agent.running.TaskRun`; recalled: version of the chain it began with.
+    """
 
     seed: int
     mishap: str
@@ -49,19 +53,27 @@ class Ran:
     retries: int
     duration_s: float
     skills: tuple[tuple[str, str, str | None, float], ...]
+    decisions: int = 0
+    recalled: str | None = None
 
 
 def episodes(
-    setting: Setting, domain: Domain, ways: Mapping[str, str], seeds: Sequence[int], folder: Path | None
+    setting: Setting,
+    domain: Domain,
+    ways: Mapping[str, str],
+    seeds: Sequence[int],
+    folder: Path | None,
+    memory: Experience | None = None,
 ) -> Iterator[Ran]:
-    """Run an episode a seed. folder: takes each run's graph, and the request and picture where a person is needed."""
+    """Run an episode a seed. folder: takes each run's graph, and the request and picture where a person is needed.
+    memory: the agent's, from episode to episode; a script has none."""
     with SimRobot(setting.policy, setting.world_task, setting.profile, domain.folder) as robot:
         for number, seed in enumerate(seeds):
             mishap = setting.mishaps[number % len(setting.mishaps)]
             values = {p.name: p.default for p in domain.tasks[setting.task].parameters}
             place = Place(values["x"], values["y"]) if {"x", "y"} <= set(values) else Place(0.215, -0.085)
             robot.begin(seed, place, Injector(mishap, seed))
-            yield _episode(setting, domain, ways, robot, seed, mishap, folder)
+            yield _episode(setting, domain, ways, robot, seed, mishap, folder, memory)
 
 
 def _episode(
@@ -72,14 +84,17 @@ def _episode(
     seed: int,
     mishap: Mishap,
     folder: Path | None,
+    memory: Experience | None,
 ) -> Ran:
     task_id = f"{setting.task}-{mishap.value}-{seed}"
     retries, skills = 0, tuple[tuple[str, str, str | None, float], ...]()
+    decisions, recalled = 0, None
     if setting.script:
         outcome = run_script(domain, robot, ways, setting.task, task_id)
     else:
-        run = TaskRunner(domain, robot, ways).run(setting.task, task_id, {})
+        run = TaskRunner(domain, robot, ways, memory).run(setting.task, task_id, {})
         outcome, retries, skills = run.outcome, run.retries, _skills(run.graph)
+        decisions, recalled = run.decisions, run.recalled.sha256 if run.recalled is not None else None
         if folder is not None:
             save_run(folder / task_id, run.graph, run.request, robot)
     judged = robot.judged()
@@ -94,6 +109,8 @@ def _episode(
         retries=retries,
         duration_s=(robot.now_ns() - EPISODE_START_NS) * 1e-9,
         skills=skills,
+        decisions=decisions,
+        recalled=recalled,
     )
 
 
@@ -140,6 +157,8 @@ def summary(ran: Sequence[Ran]) -> dict[str, Any]:
         "needs_operator": named,
         "unnamed_errors": sum(not r.claimed and not r.failure for r in ran),
         "retries": sum(r.retries for r in ran),
+        "decisions": sum(r.decisions for r in ran),
+        "begun_from_memory": sum(r.recalled is not None for r in ran),
         "recovered": sum(r.success and r.retries > 0 for r in ran),
         "mean_time_s": float(np.mean(done)) if done else None,
         "failures": dict(Counter(r.failure.partition(" (")[0] for r in ran if r.failure)),

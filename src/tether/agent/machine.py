@@ -12,16 +12,6 @@ import psutil
 from tether.agent.declaration import Needs
 from tether.agent.domain import Domain
 
-SMALL_IMAGES_BELOW_MB = 2000
-"""With less memory free than this, pictures are looked at in half the size."""
-IMAGE_SIZES_PX = (320, 160)
-"""The two sizes of the primitive `look`."""
-CANDIDATE_MB = 8.0
-"""A candidate object keeps features and a crop; measured on the visual memory's records."""
-CANDIDATES_MAX = 64
-_RESERVED = 0.5
-"""Share of the free memory that stays free."""
-
 
 @dataclass(frozen=True)
 class Machine:
@@ -47,16 +37,6 @@ class Machine:
             if getattr(needs, name) and not getattr(self, name):
                 missing.append(f"{name}: none, needs one")
         return tuple(missing)
-
-    @property
-    def image_size_px(self) -> int:
-        """Size at which pictures are looked at."""
-        return IMAGE_SIZES_PX[self.memory_mb < SMALL_IMAGES_BELOW_MB]
-
-    @property
-    def max_candidates(self) -> int:
-        """How many candidate objects may be kept at once."""
-        return max(1, min(CANDIDATES_MAX, int(self.memory_mb * _RESERVED / CANDIDATE_MB)))
 
 
 @dataclass(frozen=True)

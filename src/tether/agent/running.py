@@ -11,6 +11,7 @@ from tether.agent.calls import Call, Feedback, Outcome, Status
 from tether.agent.declaration import OPERATOR, AgentTask, TaskSkill
 from tether.agent.domain import Domain, parameters_of
 from tether.agent.execution import CANCELLED, DEADLINE, GATE_HOLDS, WORKER_LOST, SkillExecutor
+from tether.agent.experience import RECALLED, Experience, Recalled
 from tether.agent.facts import Condition, Literal, unmet
 from tether.agent.graph import Edge, Node, RunGraph
 from tether.agent.robot import Robot, WorldEndedError
@@ -36,12 +37,17 @@ class OperatorRequest:
 
 @dataclass(frozen=True)
 class TaskRun:
-    """How a task ended. request: where a person is needed. retries: attempts of skills beyond their first."""
+    """How a task ended. request: where a person is needed. retries: attempts of skills beyond their first.
+
+    decisions: how often the agent chose what to do next by search or recovery; recalled: the chain it began with.
+    """
 
     graph: RunGraph
     outcome: Outcome
     retries: int
     request: OperatorRequest | None = None
+    decisions: int = 0
+    recalled: Recalled | None = None
 
 
 @dataclass(frozen=True)
@@ -53,12 +59,16 @@ class _Step:
 
 
 class TaskRunner:
-    """Runs tasks of a proved domain on one robot. ways: as for SkillExecutor."""
+    """Runs tasks of a proved domain on one robot. ways: as for SkillExecutor.
 
-    def __init__(self, domain: Domain, robot: Robot, ways: Mapping[str, str]) -> None:
+    memory: what a task begins with where it worked before, in place of taking it apart; it is told how each run went.
+    """
+
+    def __init__(self, domain: Domain, robot: Robot, ways: Mapping[str, str], memory: Experience | None = None) -> None:
         self._domain = domain
         self._robot = robot
         self._ways = ways
+        self._memory = memory
         self._usable = {name: skill for name, skill in domain.skills.items() if name in ways}
         self.executor = SkillExecutor(domain, robot, ways)
 
@@ -76,8 +86,13 @@ class TaskRunner:
             known = ", ".join(self._domain.tasks)
             raise InvalidInputError("task", [Fault("name", repr(task_name), f"one of {known}")])
         values = parameters_of(task.parameters, parameters, f"task {task_name}")
-        run = _Run(self._domain, self._robot, self._ways, self._usable, self.executor, task, task_id, values)
-        return run.to_the_end(on_feedback, cancelled)
+        run = _Run(
+            self._domain, self._robot, self._ways, self._usable, self.executor, task, task_id, values, self._memory
+        )
+        ended = run.to_the_end(on_feedback, cancelled)
+        if self._memory is not None:
+            self._memory.learn(ended.graph, ended.recalled)
+        return ended
 
 
 class _Run:
@@ -93,7 +108,10 @@ class _Run:
         task: AgentTask,
         task_id: str,
         values: Mapping[str, float],
+        memory: Experience | None,
     ) -> None:
+        self._memory, self._decisions = memory, 0
+        self._recalled: Recalled | None = None
         self._domain, self._robot, self._ways, self._usable = domain, robot, ways, usable
         self._executor, self._task, self._values = executor, task, values
         self._graph = RunGraph(task.name, task_id, values)
@@ -126,6 +144,13 @@ class _Run:
                 self._node()
                 return self._ask("start_not_met", "; ".join(map(str, self._unmet_text(self._task.begins))))
         self._node()
+        if self._memory is not None:
+            self._recalled = self._memory.recall(self._task, self._state(), self._values, self._ways)
+        if self._recalled is not None:
+            why = f"{RECALLED} {self._recalled.sha256[:12]}"
+            self._todo.extend(_Step(name, why, True) for name in self._recalled.steps)
+            return None
+        self._decisions += 1
         if method is None:
             return self._ask("no_method", "no way of taking the task apart fits the facts")
         self._todo.extend(_Step(name, "task", False) for name in self._domain.flattened(self._task, method))
@@ -165,6 +190,7 @@ class _Run:
         self._detours[what] += 1
         if self._detours[what] > DETOURS_MAX:
             return self._ask("precondition_not_met", f"{what}: {lacks}")
+        self._decisions += 1
         plan = quickest_plan(self._domain, self._state(), wanted, self._usable)
         if not plan:
             return self._ask("no_plan", f"{what}: {lacks}")
@@ -210,6 +236,7 @@ class _Run:
             return self._ask(failure, f"{skill.name} failed {self._failed[skill.name]} times")
         if mode is None and failure != WORKER_LOST and not failure.startswith("refused"):
             raise AssertionError(f"failure {failure!r} of {skill.name} has no name in its declaration")
+        self._decisions += 1
         steps = () if mode is None else mode.recovery  # a lost worker: its precondition is looked at anew
         self._todo.extendleft(_Step(name, f"recovery from {failure}", True) for name in reversed(steps))
         return None
@@ -252,7 +279,8 @@ class _Run:
     def _ended(self, status: Status, failure: str | None, request: OperatorRequest | None = None) -> TaskRun:
         self._graph.outcome, self._graph.failure = status.value, failure
         outcome = Outcome(self._graph.task_id, status, failure, tuple(self._robot.facts.values()))
-        return TaskRun(self._graph, outcome, sum(self._failed.values()), request)
+        failed = sum(self._failed.values())
+        return TaskRun(self._graph, outcome, failed, request, self._decisions, self._recalled)
 
     # -- Facts -------------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,158 @@
+"""What an agent keeps from task to task: the ledger, and the semantic and procedural memory that are made from it.
+
+    with LongTermMemory(folder, domain) as memory:
+        runner = TaskRunner(domain, robot, ways, memory)
+
+Everything is checked twice: before it is signed and added, and again, with its signature, when the ledger is opened.
+What fails the first check is put into quarantine with the reason; a ledger that fails the second is refused.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from tether.agent.calls import Status
+from tether.agent.declaration import AgentTask
+from tether.agent.domain import Domain, State
+from tether.agent.experience import RECALLED, Recalled
+from tether.agent.graph import RunGraph
+from tether.errors import InvalidInputError
+from tether.memory.ledger import Entry, Ledger, MemoryRefusedError, Reason
+from tether.memory.procedural import CHAIN, TRIAL, ProceduralMemory, Record, chain_body, chain_of
+from tether.memory.semantic import KIND as STATE
+from tether.memory.semantic import SemanticMemory, load_semantics, state_body
+
+_LOG = logging.getLogger(__name__)
+
+
+class LongTermMemory:
+    """See the module, and `tether.agent.experience.Experience`, which this is. One process and one thread at a time."""
+
+    def __init__(
+        self,
+        folder: Path,
+        domain: Domain,
+        *,
+        commit: str,
+        wall_ns: Callable[[], int] = time.time_ns,
+        ledger: Ledger | None = None,
+    ) -> None:
+        """commit: of the code that runs, for provenance; ledger: one of a test's own.
+
+        Raises MemoryRefusedError where the ledger is not to be believed, ModuleNotFoundError without the extra `agent`.
+        """
+        self._domain, self._commit, self._wall_ns = domain, commit, wall_ns
+        self._table = load_semantics(domain)
+        self.semantic = SemanticMemory(self._table, domain)
+        self.procedural = ProceduralMemory(domain)
+        self._ledger = ledger or Ledger(folder)
+        try:
+            for entry in self._ledger.entries:
+                self._take(entry)
+        except InvalidInputError as error:
+            self.close()
+            fault = error.faults[0]
+            raise MemoryRefusedError(Reason.MALFORMED, fault.where, fault.found, fault.expected) from error
+
+    def __enter__(self) -> LongTermMemory:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the folder."""
+        self._ledger.__exit__(None, None, None)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What all of it is made from."""
+        return self._ledger
+
+    def recall(
+        self, task: AgentTask, state: State, parameters: Mapping[str, float], ways: Mapping[str, str]
+    ) -> Recalled | None:
+        """The chain to begin with, proved from `state`; None where none fits. Says what of the memory the present
+        contradicts; the present is right."""
+        wrong = self.semantic.contradictions(state, parameters)
+        if wrong:
+            _LOG.info("memory held otherwise: %s", ", ".join(wrong))
+        record = self.procedural.best(task, state, ways)
+        return None if record is None else Recalled(record.chain.names, record.chain.sha256, record.weight)
+
+    def learn(self, graph: RunGraph, recalled: Recalled | None) -> tuple[str, ...]:
+        """Keep what a run taught: its verified states, how the chain fared that it began with, and the chain that
+        reached the goal. Returns why something was not kept, by what it was. Raises OSError, TetherError (floors)."""
+        refused: list[str] = []
+        provenance = {"run": graph.task_id, "commit": self._commit, "stamp_ns": self._wall_ns()}
+        for node in graph.nodes:
+            body = state_body(self._table, self._domain, node, graph.task_id, graph.parameters)
+            refused += self._keep(STATE, body, provenance, self.semantic.faults)
+        spent_s = (graph.nodes[-1].stamp_ns - graph.nodes[0].stamp_ns) * 1e-9 if graph.nodes else 0.0
+        chain = chain_of(self._domain, graph)
+        if recalled is not None and not _went_by(graph) and graph.outcome != Status.CANCELLED.value:
+            trial = _trial(recalled.sha256, False, spent_s, graph.failure or "another way was found")
+            refused += self._keep(TRIAL, trial, provenance, self._of_kind(TRIAL))
+        if chain is not None:
+            if chain.sha256 not in self.procedural.records:
+                refused += self._keep(CHAIN, chain_body(chain), provenance, self._of_kind(CHAIN))
+            if chain.sha256 in self.procedural.records:
+                trial = _trial(chain.sha256, True, spent_s, "")
+                refused += self._keep(TRIAL, trial, provenance, self._of_kind(TRIAL))
+        self._ledger.confirm()
+        return tuple(refused)
+
+    def offer(self, kind: str, body: Mapping[str, Any], provenance: Mapping[str, Any]) -> tuple[str, ...]:
+        """Keep an entry that comes from elsewhere, if it passes every check that our own must. Why not, otherwise."""
+        check = self.semantic.faults if kind == STATE else self._of_kind(kind)
+        refused = tuple(self._keep(kind, body, provenance, check))
+        self._ledger.confirm()
+        return refused
+
+    def records(self) -> list[Record]:
+        """All chains, the best of each task first."""
+        return sorted(self.procedural.records.values(), key=lambda r: (r.chain.task, -r.weight, r.chain.sha256))
+
+    def _of_kind(self, kind: str) -> Callable[[Mapping[str, Any]], list[str]]:
+        if kind not in (CHAIN, TRIAL):
+            return lambda body: [f"kind {kind!r}: expected {STATE}, {CHAIN} or {TRIAL}"]
+        return lambda body: self.procedural.faults(kind, body)
+
+    def _keep(
+        self,
+        kind: str,
+        body: Mapping[str, Any],
+        provenance: Mapping[str, Any],
+        check: Callable[[Mapping[str, Any]], list[str]],
+    ) -> list[str]:
+        faults = check(body)
+        if faults:
+            _LOG.warning("put into quarantine: %s: %s", kind, "; ".join(faults))
+            self._ledger.quarantine(kind, body, faults)
+            return [f"{kind}: {fault}" for fault in faults]
+        for entry in self._ledger.append([(kind, body)], provenance):
+            self._take(entry)
+        return []
+
+    def _take(self, entry: Entry) -> None:
+        if entry.kind == STATE:
+            self.semantic.add(entry)
+        else:
+            self.procedural.add(entry)
+
+
+def _trial(sha256: str, worked: bool, spent_s: float, failure: str) -> dict[str, Any]:
+    return {"sha256": sha256, "worked": worked, "spent_s": spent_s, "failure": failure}
+
+
+def _went_by(graph: RunGraph) -> bool:
+    """Whether the goal was reached by recalled steps and nothing else, each at its first attempt."""
+    done = Status.DONE.value
+    return graph.outcome == done and all(e.status == done and e.why.startswith(RECALLED) for e in graph.edges)

@@ -53,10 +53,11 @@ def test_all_sides_agree_and_are_written_with_their_split_and_ratios(tmp_path: P
     assert main(["bench", "encoder", "--rounds", "1", "--threads", "1", "--json", str(tmp_path / "out.json")]) == 0
     result = json.loads((tmp_path / "out.json").read_text(encoding="utf-8"))
     sides = ("shipped", "torch_eager", "torch_compile", "bare_ort")
-    assert set(result["ratios"]) == {f"shipped_vs_{side}" for side in sides[1:]}
+    assert set(result["ratios"]) == {f"shipped_vs_{side}{suffix}" for side in sides[1:] for suffix in ("", "_cpu")}
     metrics = result["metrics"]
     for side in sides:
         assert metrics[f"{side}_ms"]["median"] > 0.0
+        assert metrics[f"{side}_cpu_ms"]["median"] > 0.0
         split = sum(metrics[f"{side}_{part.value}_ms"]["median"] for part in PARTS)
         assert split <= metrics[f"{side}_ms"]["median"] * (1 + 1e-9)
     for side in sides[1:]:
@@ -123,6 +124,6 @@ def test_a_side_that_is_left_out_is_in_no_figure() -> None:
         "--rounds", "2", "--threads", "1", *(word for name in left_out for word in ("--leave-out", name))
     )
     benchmark = encoder.measure(arguments)
-    assert set(benchmark.ratios) == {"shipped_vs_bare_ort"}
+    assert set(benchmark.ratios) == {"shipped_vs_bare_ort", "shipped_vs_bare_ort_cpu"}
     assert not [name for name in benchmark.metrics if name.startswith("torch")]
     assert benchmark.metrics["shipped_ms"].n == 2

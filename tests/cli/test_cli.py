@@ -11,7 +11,7 @@ import pytest
 from tether import cli
 
 COMMANDS = [
-    *("sim", "eval", "study", "train", "launch", "replay", "bench", "faults", "urdf", "agent", "gateway"),
+    *("sim", "eval", "study", "train", "launch", "replay", "bench", "faults", "fuzz", "urdf", "agent", "gateway"),
     *("sign", "verify", "deploy", "soak", "runtimes", "doctor"),
 ]
 RUN = [sys.executable, "-c", "import sys; from tether.cli import main; sys.exit(main())"]

@@ -22,6 +22,7 @@ Tether takes a policy from simulation to a small robot and keeps the two tied to
   tether replay BAG                         feed a recording to the graph; --check recomputes every decision
   tether bench graph|world|replay|...       measure, side by side with a reference
   tether faults --rounds N --json OUT       put faults into the live graph, measure how long the robot takes to stop
+  tether fuzz gate --cases N --json OUT     damaged messages and files into everything that the gate reads
   tether urdf check FILE                    every fault of a robot description at once
   tether deploy USER@HOST                   send models and configuration to a robot; it goes back by itself
   tether doctor                             what is wrong with this machine, and the fix
@@ -36,6 +37,7 @@ _COMMANDS = {
     "replay": ("tether.bags.cli", "feed a recording to the graph, or check its decisions"),
     "bench": ("tether.bench.cli", "measure, side by side with a reference"),
     "faults": ("tether.faults.cli", "put faults into the live graph and measure how long the robot takes to stop"),
+    "fuzz": ("tether.fuzz.cli", "damaged messages and files into everything that the gate reads"),
     "urdf": ("tether.robot.cli", "robot descriptions: every fault at once"),
     "agent": ("tether.agent.cli", "the agent: task skills, their proof, runs and traces"),
     "gateway": ("tether.gateway.cli", "calls of task skills over HTTP, in a journal that loses none"),

@@ -124,8 +124,9 @@ class TokenVerifier:
         self._last = counter
 
     def _reason(self, interface: str, fields: Mapping[str, str | int], token: str) -> Fault | None:
-        parts = token.split(":") if isinstance(token, str) and len(token) <= _TOKEN_MAX else []
-        if len(parts) != 3 or parts[0] != "1" or not (parts[1].isascii() and parts[1].isdigit()):
+        readable = isinstance(token, str) and len(token) <= _TOKEN_MAX and token.isascii()
+        parts = token.split(":") if readable else []
+        if len(parts) != 3 or parts[0] != "1" or not parts[1].isdigit():
             return Fault("token", "none" if not token else "something else", "1:COUNTER:HMAC")
         counter = int(parts[1])
         if not hmac.compare_digest(_mac(self._key, interface, fields, counter), parts[2]):

@@ -1,0 +1,1 @@
+"""Damaged messages and files into everything that the gate reads: `tether fuzz gate`."""

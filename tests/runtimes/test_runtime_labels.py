@@ -9,7 +9,8 @@ import pytest
 
 pytest.importorskip("onnxruntime", reason="needs the extra `sim`")
 
-from tether.assembly import skill_of_task, skills
+from tether.assembly import policy_kit, skill_of_task, skills
+from tether.bridge.stage import OracleTeacher, StudentAlone
 from tether.contracts import Estimate, FusedState, SampleRef, Stream
 from tether.ingest.camera import CameraIngest, RawImage
 from tether.models.errors import ModelRefusedError, Refusal
@@ -88,6 +89,13 @@ def test_camera_ingest_says_which_runtime_looks_at_pictures_now() -> None:
         ingest.look(picture, None, SampleRef(Stream.CAMERA, number, number))
         labels.append(ingest.runtimes[session.manifest.sha256].split()[0])
     assert labels == ["tensorrt", "onnxruntime"]
+
+
+def test_the_bridge_says_which_runtime_its_teacher_has() -> None:
+    manifest = Model.read(resource_path("models") / "teacher").manifest
+    stage = OracleTeacher(policy_kit("teacher").make())
+    assert stage.runtimes == {manifest.sha256: f"onnxruntime {runtime(REFERENCE).version()} cpu"}
+    assert StudentAlone().runtimes == {}
 
 
 def test_what_runs_no_model_has_no_runtimes() -> None:

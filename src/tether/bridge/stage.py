@@ -28,6 +28,7 @@ from tether.errors import Fault, InvalidInputError, TetherError
 from tether.fusion.estimator import Arrivals
 from tether.fusion.stage import canonical
 from tether.lockstep import in_order
+from tether.models.running import runtimes_of
 from tether.policy.protocol import Policy
 from tether.policy.stage import digest
 from tether.skills import SkillTable
@@ -52,6 +53,10 @@ class BridgeStage(Protocol):
     def arbitration(self) -> Arbitration:
         """Which way of deciding this is."""
 
+    @property
+    def runtimes(self) -> dict[str, str]:
+        """Of the models of whoever else decides, see `tether.models.running.runtimes_of`."""
+
     def reset(self, skill: SkillContext, threshold: float | None = None) -> None:
         """Start an episode. threshold: of the arbiter, its configured one where None."""
 
@@ -66,6 +71,11 @@ class StudentAlone:
     """The policy's proposal, whatever it is: with a single policy there is nothing to choose, and it says so."""
 
     arbitration = Arbitration.STUDENT_ALONE
+
+    @property
+    def runtimes(self) -> dict[str, str]:
+        """None: nobody else decides."""
+        return {}
 
     def reset(self, skill: SkillContext, threshold: float | None = None) -> None:
         """Nothing is remembered."""
@@ -82,6 +92,11 @@ class OracleTeacher:
 
     def __init__(self, teacher: Policy) -> None:
         self._teacher = _an_oracle(teacher)
+
+    @property
+    def runtimes(self) -> dict[str, str]:
+        """Of the teacher's models."""
+        return runtimes_of(self._teacher)
 
     def reset(self, skill: SkillContext, threshold: float | None = None) -> None:
         """Start an episode."""
@@ -117,6 +132,11 @@ class WithFallback:
         self._skills = skills
         self.ruling: Ruling | None = None
         """The newest ruling."""
+
+    @property
+    def runtimes(self) -> dict[str, str]:
+        """Of the teacher's models."""
+        return runtimes_of(self._teacher)
 
     def reset(self, skill: SkillContext, threshold: float | None = None) -> None:
         """Start an episode."""

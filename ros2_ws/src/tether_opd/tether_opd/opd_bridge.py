@@ -9,6 +9,7 @@ from typing import Any
 
 from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
+from tether_ros.runtimes import RuntimeReporter
 
 from tether import topics
 from tether.assembly import arbiter_config, make_bridge_stage, make_pair_stage
@@ -44,6 +45,7 @@ class OpdBridgeNode(StageNode):
     def build(self) -> None:
         """Make the stage, its inlets and outlets; what is not needed is not listened to."""
         self._stage = make_bridge_stage(self._arbitration, self._profile)
+        self._runtimes = RuntimeReporter(self, lambda: self._stage.runtimes)
         self._decision = self.outlet(topics.DECISION)
         self._episode = -1
         self._outputs: dict[int, PolicyOutput] = {}
@@ -81,6 +83,7 @@ class OpdBridgeNode(StageNode):
             self._pairs.reset(skill)
         self._errors.clear()
         self._stage.reset(skill, self._threshold.value)
+        self._runtimes.begin()
         if self._around is not None:
             self._around.begin(self._episode)
         if isinstance(self._stage, WithFallback):
@@ -141,6 +144,7 @@ class OpdBridgeNode(StageNode):
         around = self._around.take(decision_id) if self._around is not None and known else None
         decision = self._stage.step(output, around)
         self._decision.send(convert.decision_message(decision, self._episode))
+        self._runtimes.look()
         if isinstance(self._stage, WithFallback) and self._stage.ruling is not None:
             self._say_switch(self._stage.ruling, decision)
         if around is None:

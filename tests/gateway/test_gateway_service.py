@@ -88,6 +88,15 @@ def test_whoever_has_no_token_learns_nothing_but_health(served: Make) -> None:
     tell(served(), story, worker=False)
 
 
+def test_a_method_that_a_path_has_not_is_refused_with_all_that_it_has(served: Make) -> None:
+    async def story(client: Any) -> None:
+        for path, allowed in (("/skills", "GET, POST"), ("/calls/c1/cancel", "POST"), ("/tasks/t1", "GET")):
+            reply = await client.request("DELETE", path)
+            assert (reply.status_code, reply.headers["Allow"]) == (405, allowed)
+
+    tell(served(), story, worker=False)
+
+
 def test_skills_are_listed_planned_and_refused_with_the_reason(served: Make) -> None:
     async def story(client: Any) -> None:
         skills = (await client.get("/skills")).json()

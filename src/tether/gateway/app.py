@@ -96,8 +96,8 @@ def make_app(
     app = FastAPI(title="Tether gateway", version=__version__, lifespan=lifespan, redoc_url=None)
     app.state.gateway = gateway
     app.add_middleware(AdmissionLimit, requests_max=gateway.config.requests_max)
-    add_handlers(app)
     app.include_router(_routes())
+    add_handlers(app)
     return app
 
 

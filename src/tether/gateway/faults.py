@@ -10,6 +10,7 @@ from fastapi import FastAPI, HTTPException, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from redis.exceptions import RedisError
+from starlette.routing import compile_path
 
 from tether.errors import DeadlineError, InvalidInputError, TetherError
 from tether.gateway.records import Answer
@@ -49,13 +50,24 @@ def refused(answer: Answer, number: float, call_id: str, edge: str) -> HTTPExcep
 
 
 def add_handlers(app: FastAPI) -> None:
-    """Errors as answers."""
+    """Errors as answers. After the routes are in: a refused method is told all that its path has (RFC 9110, 15.5.6),
+    where Starlette tells those of one route."""
     app.add_exception_handler(InvalidInputError, _invalid)
     app.add_exception_handler(RequestValidationError, _not_valid)
     app.add_exception_handler(DeadlineError, _later)
     app.add_exception_handler(RedisError, _later)
     app.add_exception_handler(TetherError, _conflict)
     app.add_exception_handler(UnicodeEncodeError, _no_text)
+    allowed: dict[str, set[str]] = {}
+    for path, operations in app.openapi()["paths"].items():
+        allowed[path] = {method.upper() for method in operations}
+    matchers = [(compile_path(path)[0], methods) for path, methods in allowed.items()]
+
+    def not_allowed(request: Request, _: Exception) -> JSONResponse:
+        methods = next((methods for matcher, methods in matchers if matcher.match(request.url.path)), {"GET"})
+        return JSONResponse({"detail": "Method Not Allowed"}, 405, {"Allow": ", ".join(sorted(methods))})
+
+    app.add_exception_handler(405, not_allowed)
 
 
 def _invalid(_: Request, error: Exception) -> JSONResponse:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,12 +16,14 @@ from fact_robot import FactRobot
 from tether.agent.calls import Status
 from tether.agent.domain import Domain
 from tether.agent.running import TaskRun, TaskRunner
+from tether.cli import main
 from tether.errors import InvalidInputError
 from tether.memory.ledger import Ledger, MemoryRefusedError
 from tether.memory.long_term import LongTermMemory
 from tether.memory.procedural import Chain, chain_body, skills_digest
 from tether.memory.semantic import confidence, load_semantics
 from tether.signing.ecdsa import PrivateKey
+from tether.signing.sign import development_key_path
 from tether.signing.trust import Purpose, TrustedKey
 
 KEY = PrivateKey.generate()
@@ -260,3 +263,31 @@ def test_a_question_that_is_none_or_would_change_something_is_refused(memory: Lo
     for text in ("SELECT", "DELETE WHERE { ?s ?p ?o }", "INSERT DATA { t:a t:b t:c }"):
         with pytest.raises(InvalidInputError, match="SPARQL"):
             memory.semantic.query(text)
+
+
+# -- The command -----------------------------------------------------------------------------------------------------
+
+
+def test_the_command_verifies_lists_asks_and_refuses_by_name(
+    tmp_path: Path, domain: Domain, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    own = development_key_path()  # made by set-up, with its public half in the package
+    (tmp_path / "state" / "keys").mkdir(parents=True)
+    shutil.copy(own, development_key_path(tmp_path / "state"))
+    monkeypatch.setenv("TETHER_STATE", str(tmp_path / "state"))
+    folder = tmp_path / "memory"
+    with LongTermMemory(folder, domain, commit="c0ffee") as memory:
+        TaskRunner(domain, FactRobot(domain, source="joints"), WAYS, memory).run("fetch", "fetch-1", {})
+
+    assert main(["agent", "memory", str(folder)]) == 0
+    said = capsys.readouterr().out
+    assert "8 entries verified" in said  # six states, the chain, its trial
+    assert "find (direct) → approach (direct) → pick (direct) → carry (direct) → place (direct)" in said
+    assert main(["agent", "memory", str(folder), "--query", "ASK { t:red_cube t:lies_at ?p }"]) == 0
+    assert capsys.readouterr().out == "true\n"
+
+    path = folder / "ledger.jsonl"
+    path.write_text(path.read_text().replace('"worked":true', '"worked":false'))
+    assert main(["agent", "memory", str(folder)]) == 2
+    assert "memory refused (forged)" in capsys.readouterr().err
+    assert main(["agent", "memory", str(tmp_path / "none")]) == 2

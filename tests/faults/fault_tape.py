@@ -22,7 +22,7 @@ from tether.contracts import (
     TruthSample,
     Verdict,
 )
-from tether.faults.recording import Record, write_record
+from tether.faults.recording import OBSERVER_LATE, Record, write_record
 from tether.robot.roles import COMMAND_JOINTS
 from tether.topics import Topic
 
@@ -71,6 +71,11 @@ class Tape:
     def event(self, at_ms: float, kind: str) -> None:
         """Something that was said."""
         self.put(at_ms, topics.EVENTS, sensors.event_message(0, "gate", 0, kind, "made up"))
+
+    def observer_late(self, at_ms: float, late_ms: int) -> None:
+        """The observer goes on after it has had to wait."""
+        raw = (late_ms * 1_000_000).to_bytes(8, "little")
+        self.records.append(Record(T0_NS + round(at_ms * 1e6), OBSERVER_LATE, raw))
 
     def write(self, path: Path) -> None:
         """As the probe writes it."""

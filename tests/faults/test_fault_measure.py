@@ -8,7 +8,7 @@ import pytest
 from fault_tape import T0_NS, Tape
 
 from tether.contracts import Mode
-from tether.faults.measure import Series, episode_began, first_motion, measure_stop
+from tether.faults.measure import Series, episode_began, first_motion, measure_stop, was_blind
 from tether.faults.recording import Tail
 from tether.faults.table import End
 
@@ -144,3 +144,28 @@ def test_a_gate_that_held_the_robot_and_then_fell_silent_stopped_it_when_it_bega
     stop = measure_stop(series(tape), at(100), at(1000))
     assert stop.end is End.WATCHDOG
     assert stop.stop_ms == pytest.approx(50.0)
+
+
+@pytest.mark.parametrize(
+    ("at_ms", "late_ms", "blind"),
+    [(150, 40, True), (210, 60, True), (500, 100, False), (1300, 320, True), (1300, 290, False), (90, 60, False)],
+)
+def test_an_observer_that_is_late_before_the_stop_or_at_the_end_is_blind(
+    tape: Tape, at_ms: int, late_ms: int, blind: bool
+) -> None:
+    gate_that_stops(tape, 190, 1000)
+    tape.observer_late(at_ms, late_ms)
+    made = series(tape)
+    stop = measure_stop(made, at(105), at(1000))
+    assert was_blind(made, stop, at(105), at(1000)) is blind
+
+
+def test_a_stop_that_nobody_could_see_is_blind_and_not_only_undriven(tape: Tape) -> None:
+    for ms in range(0, 110, 10):
+        tape.gate(ms, 1.0)
+        tape.applied(ms + 5)
+    tape.observer_late(3000, 2890)
+    made = series(tape)
+    stop = measure_stop(made, at(105), at(1000))
+    assert stop.end is End.UNDRIVEN
+    assert was_blind(made, stop, at(105), at(1000))

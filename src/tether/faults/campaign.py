@@ -24,7 +24,6 @@ _BLIND_MAX = 3
 """How often a fault is put in anew because the observer was late; then the figure is kept, and marked."""
 _WRITTEN_S = 0.15
 """By then what came is in the recording: the probe flushes it every 20 ms, later where the machine is busy."""
-_MARGIN_NS = 10_000_000
 _LOG = logging.getLogger(__name__)
 
 
@@ -44,6 +43,8 @@ class Campaign:
     on_life: Callable[[GraphLife], None]
     life: GraphLife = field(default_factory=GraphLife)
     """Of the graph that runs."""
+    _tries: int = 0
+    """How often the fault that is next was put in while the observer was late."""
 
     def run(self, rounds: int, done: Sequence[Injection] = (), names: Sequence[str] = ()) -> None:
         """Run what is not done yet. names: only these faults. Raises TetherError where graphs keep failing."""
@@ -76,7 +77,6 @@ class Campaign:
 
     def _use(self, graph: LiveGraph, work: list[str]) -> None:
         """Take faults off `work` until one of them needs a new graph, or there are none."""
-        tries = 0
         while work:
             name = work[0]
             spec = self.table.faults[name]
@@ -87,15 +87,16 @@ class Campaign:
                 if spec.recovery is Recovery.RESTART:
                     return
                 continue
-            tries += 1
-            if injection.blind and tries < _BLIND_MAX and spec.recovery is not Recovery.RESTART:
+            self._tries += 1
+            anew = injection.blind and self._tries < _BLIND_MAX
+            if anew:
                 self.life.made_anew += 1
                 self.life.unsafe += len(injection.unsafe)
                 self.life.lost += injection.lost
-                continue
-            tries = 0
-            work.pop(0)
-            self.on_result(injection)
+            else:
+                self._tries = 0
+                work.pop(0)
+                self.on_result(injection)
             if spec.recovery is Recovery.RESTART or injection.recovery_s is None:
                 return
 
@@ -112,6 +113,7 @@ class Campaign:
             for fault in reversed(faults):
                 fault.lift()
         lifted_ns = time.monotonic_ns()
+        graph.probe.order("ping")  # whatever kept it is over, and stands in the recording
         graph.run_for(_WRITTEN_S)
         stop = measure_stop(graph.series, first.injected_ns, until_ns)
         recovery_s = None if spec.recovery is Recovery.RESTART else _recover(graph, stop, spec, lifted_ns)
@@ -120,7 +122,8 @@ class Campaign:
         measured_ns = until_ns if spec.recovery is Recovery.RESTART else time.monotonic_ns()
         if episode_began(graph.series, first.injected_ns, measured_ns):
             raise DiscardedError(name)
-        return _judged(name, spec, stop, recovery_s, graph, first.injected_ns)
+        blind = was_blind(graph.series, stop, first.injected_ns, until_ns)
+        return _judged(name, spec, stop, recovery_s, graph, first.injected_ns, blind)
 
 
 def schedule(
@@ -164,7 +167,7 @@ def _recover(graph: LiveGraph, stop: Stop, spec: FaultSpec, lifted_ns: int) -> f
 
 
 def _judged(
-    name: str, spec: FaultSpec, stop: Stop, recovery_s: float | None, graph: LiveGraph, injected_ns: int
+    name: str, spec: FaultSpec, stop: Stop, recovery_s: float | None, graph: LiveGraph, injected_ns: int, blind: bool
 ) -> Injection:
     graph.run_for(0.0 if spec.recovery is Recovery.RESTART else 0.4)  # what was applied is judged a little later
     unsafe, lost = graph.claim(injected_ns)
@@ -180,8 +183,7 @@ def _judged(
         still_ms=stop.still_ms,
         recovery_s=recovery_s,
         said=said,
-        blind=stop.stop_ms is not None
-        and was_blind(graph.series, injected_ns, injected_ns + round(stop.stop_ms * 1e6) + _MARGIN_NS),
+        blind=blind,
         safe=right and not unsafe and (stands or not must_stand),
         unsafe=tuple(unsafe),
         lost=lost,

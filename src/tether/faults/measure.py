@@ -21,6 +21,8 @@ SETTLED_NS = 100_000_000
 """Standing still is to be below both for that long: a joint that turns round is still for a moment."""
 HELD_NS = 200_000_000
 """To be held is to be let do nothing for that long; a busy machine holds the robot for a moment now and then."""
+MARGIN_NS = 10_000_000
+"""After a stop: what the observer takes then may be the stop itself."""
 SILENT_NS = 100_000_000
 """A gate that has sent nothing for that long is silent."""
 
@@ -199,8 +201,17 @@ def first_motion(series: Series, after_ns: int) -> int | None:
     return next((row.at_ns for row in series.sets if row.at_ns >= after_ns and row.scale > 0.0), None)
 
 
-def was_blind(series: Series, from_ns: int, to_ns: int) -> bool:
-    """Whether the observer was late in that time: what it took then, it took too late."""
+def was_blind(series: Series, stop: Stop, injected_ns: int, until_ns: int) -> bool:
+    """Whether the observer was late where it counts: until the stop, or when it was to see how the fault ended.
+
+    What it took then, it took too late, or had not taken yet: a gate or watchdog that it did not hear looks silent.
+    """
+    if _late(series, until_ns - SILENT_NS, until_ns):
+        return True
+    return stop.stop_ms is not None and _late(series, injected_ns, injected_ns + round(stop.stop_ms * 1e6) + MARGIN_NS)
+
+
+def _late(series: Series, from_ns: int, to_ns: int) -> bool:
     return any(begin_ns <= to_ns and end_ns >= from_ns for begin_ns, end_ns in series.blind)
 
 

@@ -50,7 +50,7 @@ Sample = dict[Part, Tensors]
 class Way:
     """One decision through the models: outputs and seconds of each part, and seconds from picture to action.
 
-    cpu_s: what all threads of this process spent on it, which other load of the machine hardly changes.
+    cpu_s: what all threads of this process spent on it, which other load of the machine changes less.
     """
 
     outputs: dict[Part, Tensors]
@@ -99,7 +99,7 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
         f"every output within {TOLERANCE:g} (relative RMS over {SAMPLES} inputs) of the shipped path's",
         "torch computes the int8 eyes in float32: the file's weights, activations clamped but not rounded",
         f"load average {load:.1f} before, {os.getloadavg()[0]:.1f} after, on {os.cpu_count()} cores",
-        "…_cpu_ms: processor time of all threads, spinning included; other load hardly changes it",
+        "…_cpu_ms: processor time of all threads, spinning included; other load changes it far less than times",
         f"fastest decision of each side, ms: {best}",
     )
     return Benchmark("encoder", metrics, ratios, notes)

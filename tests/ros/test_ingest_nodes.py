@@ -266,8 +266,10 @@ def bgr8_with_padding(stamp_ns: int) -> Any:
 
 
 def plain(stamp_ns: int) -> Any:
-    header = sensors.header_message(stamp_ns, CAMERA.frame_id)
-    return message("sensor_msgs/msg/Image")(header, HEIGHT, WIDTH, "rgb8", 0, WIDTH * 3, picture().reshape(-1))
+    """No two are the same bit for bit, as none of a real camera's are."""
+    header, rgb = sensors.header_message(stamp_ns, CAMERA.frame_id), picture()
+    rgb[0, 0] = stamp_ns // 1_000_000 % 251
+    return message("sensor_msgs/msg/Image")(header, HEIGHT, WIDTH, "rgb8", 0, WIDTH * 3, rgb.reshape(-1))
 
 
 class CameraBench:
@@ -316,7 +318,12 @@ def test_camera_node_refuses_each_sin_by_name_and_works_on(bench: Bench) -> None
     assert "unknown_encoding" in node.look(unknown).rejection
     bench.publish(topics.IMAGE, b"\x00\x01\x00\x00 no picture")
     bench.event("malformed_message", topics.IMAGE.name)
-    assert node.look(plain(START_NS + 40_000_000)).accepted
+    good = plain(START_NS + 40_000_000)
+    assert node.look(good).accepted
+    good.header = sensors.header_message(START_NS + 73_000_000, CAMERA.frame_id)
+    assert "constant" in node.look(good).rejection
+    bench.event("stream_fault", "camera", "constant")
+    assert node.look(plain(START_NS + 106_000_000)).accepted
 
 
 def test_compressed_picture_is_known_by_its_bytes_whatever_its_format_says(bench: Bench) -> None:

@@ -30,7 +30,7 @@ from tether.signing.trust import Purpose, TrustedKey
 from tether.signing.verify import Verifier
 
 _REASON = {"reason": "cause is gone"}
-_END_S = 10.0
+_END_S = 60.0
 
 
 class GateFiles:

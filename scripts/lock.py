@@ -60,7 +60,7 @@ def wanted(pyproject: Path) -> dict[str, list[str]]:
         "ros": read_in(FOLDER / "ros.in"),
         "sim": project["dependencies"] + extras["sim"],
         "train": extras["train"],
-        "dev": extras["dev"],
+        "dev": extras["dev"] + extras["calibrate"],
         "agent": extras["agent"],
     }
 

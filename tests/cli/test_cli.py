@@ -12,7 +12,7 @@ from tether import cli
 
 COMMANDS = [
     *("sim", "eval", "study", "train", "launch", "replay", "bench", "faults", "fuzz", "urdf", "agent", "gateway"),
-    *("sign", "verify", "deploy", "soak", "runtimes", "doctor"),
+    *("sign", "verify", "deploy", "calibrate", "latency", "soak", "runtimes", "doctor"),
 ]
 RUN = [sys.executable, "-c", "import sys; from tether.cli import main; sys.exit(main())"]
 

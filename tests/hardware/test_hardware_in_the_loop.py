@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tether.contracts import Command, EpisodeSpec, ImageSample, ImuSample, JointSample, Source
+from tether.contracts import Command, ImageSample, ImuSample, JointSample, Source
 from tether.errors import InvalidInputError
 from tether.hardware.emulate.rollout import HilRollout
 from tether.robot.roles import COMMAND_JOINTS
@@ -26,11 +26,9 @@ def test_the_classic_policy_picks_cubes_through_servo_bus_i2c_and_camera():
 
 def test_a_silent_gate_stops_the_robot_and_malformed_commands_move_nothing():
     with HilRollout("classic", "pick", "real") as run:
-        spec = EpisodeSpec("pick", "real", 0)
-        run.emulated.prepare(spec)
-        run._take_up(spec)
+        run.prepare(0)
         seen: dict[type, int] = {}
-        delivery, _ = run._tick(None)
+        delivery, _ = run.tick(None)
         start = next(sample for sample in delivery.samples if isinstance(sample, JointSample)).position
 
         def command(position: np.ndarray) -> Command:
@@ -41,7 +39,7 @@ def test_a_silent_gate_stops_the_robot_and_malformed_commands_move_nothing():
             with pytest.raises(InvalidInputError):
                 run.world.step(command(bad))
         for _ in range(30):
-            delivery, _ = run._tick(command(start))
+            delivery, _ = run.tick(command(start))
             for sample in delivery.samples:
                 seen[type(sample)] = seen.get(type(sample), 0) + 1
             assert delivery.executed is not None
@@ -50,6 +48,6 @@ def test_a_silent_gate_stops_the_robot_and_malformed_commands_move_nothing():
         assert 58 <= seen[ImuSample] <= 62
         assert 5 <= seen[ImageSample] <= 12
         for _ in range(12):
-            delivery, _ = run._tick(None)
+            delivery, _ = run.tick(None)
         assert delivery.executed is not None
         assert delivery.executed.watchdog_stop

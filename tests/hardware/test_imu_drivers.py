@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from tether.errors import TetherError
 from tether.hardware.build import make_imu
 from tether.hardware.calibration import ImuCalibration
 from tether.hardware.emulate.bno085 import EmulatedBno085
-from tether.hardware.emulate.i2c import I2cServer
+from tether.hardware.emulate.i2c import I2cServer, SMBus
 from tether.hardware.emulate.mpu6050 import EmulatedMpu6050
 from tether.hardware.imu import Imu, axis_matrix, bias_at_rest
 from tether.hardware.imu_clock import CountedClock
@@ -187,3 +188,15 @@ def test_stamps_follow_a_chip_whose_clock_is_off_by_one_percent_through_late_rea
     assert worst < PERIOD_NS
     assert min(gaps) > 0
     assert abs(clock.period_ns - true_ns) < 0.01 * PERIOD_NS
+
+
+def test_a_client_of_the_emulated_bus_that_has_gone_leaves_no_open_file(tmp_path: Path):
+    """An IMU that fails opens its bus anew each time: for hours, some hundred thousand times."""
+    server = I2cServer(tmp_path / "i2c", {0x68: EmulatedMpu6050()})
+    for _ in range(50):
+        SMBus(str(tmp_path / "i2c")).close()
+    deadline_s = time.monotonic() + 60.0
+    while server._clients:
+        assert time.monotonic() < deadline_s, f"{len(server._clients)} clients are still open"
+        time.sleep(0.01)
+    server.close()

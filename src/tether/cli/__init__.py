@@ -44,6 +44,8 @@ _COMMANDS = {
     "sign": ("tether.signing.cli", "sign models and skills"),
     "verify": ("tether.signing.cli_verify", "verify signatures and critical state"),
     "deploy": ("tether.deploy.cli", "send models, configuration and signatures to a robot, or take them back"),
+    "calibrate": ("tether.calibrate.cli", "measure one robot; writes its calibration and its profile"),
+    "latency": ("tether.calibrate.latency_cli", "motion to photon: how late a joint follows and is seen"),
     "soak": ("tether.hardware.soak.cli", "run a robot or its emulated devices for hours, with faults"),
     "runtimes": ("tether.runtimes.cli", "what can run models here, and what `auto` chooses and why"),
     "doctor": ("tether.doctor.cli", "what is wrong with this machine, and the fix"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,6 +17,7 @@ from tether.hardware.settings import CameraSettings
 _KEPT = 2
 """Pictures that wait to be taken: the newest counts, an older one is dropped."""
 _READ_S = 0.1
+_ARRIVALS = 2048
 
 
 class CameraError(TetherError):
@@ -60,6 +62,8 @@ class Camera:
         self._new_s = 0.0
         self._said = False
         self._last_ns = 0
+        self.arrivals: deque[tuple[int, int]] = deque(maxlen=_ARRIVALS)
+        """Stamps of the latest pictures, and when each had been read, on the clock."""
         self.received = 0
         self.restarts = 0
         self.dropped = 0
@@ -123,6 +127,7 @@ class Camera:
         if frame.stamp_ns <= self._last_ns:
             return  # a picture given twice is no new one
         self._last_ns, self._new_s = frame.stamp_ns, self._now_s()
+        self.arrivals.append((frame.stamp_ns, self._clock.now_ns()))
         self._back_off.reset()
         if self._said:
             self._notices.add(Level.INFO, "camera_back", "the camera gives pictures again")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -22,6 +23,7 @@ from tether.hardware.notices import BackOff, Level, Notices
 from tether.hardware.settings import ImuSettings
 
 _KEPT = 1000
+_ARRIVALS = 8192
 _HINTS = {
     errno.EREMOTEIO: "the chip does not acknowledge: its cable, address and supply",
     errno.EIO: "the chip does not acknowledge: its cable, address and supply",
@@ -81,6 +83,8 @@ class Imu:
         self._well = False
         self._last_kind = ""
         self._back_off = BackOff(settings.retry_min_s, settings.retry_max_s)
+        self.arrivals: deque[tuple[int, int]] = deque(maxlen=_ARRIVALS)
+        """Stamps of the latest samples, and when each had been read, on the clock."""
         self.failures = 0
 
     def start(self) -> None:
@@ -134,6 +138,8 @@ class Imu:
         self._last_kind = ""
         self._back_off.reset()
         turned = [self._turned(*sample) for sample in samples]
+        read_ns = self._clock.now_ns()
+        self.arrivals.extend((sample.stamp_ns, read_ns) for sample in turned)
         with self._lock:
             self._samples += turned
             del self._samples[:-_KEPT]

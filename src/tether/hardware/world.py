@@ -166,6 +166,17 @@ class PhysicalWorld:
         return self._tick
 
     @property
+    def offset_ns(self) -> int:
+        """From the clock to the time in stamps, now."""
+        return self._offset_ns()
+
+    @property
+    def arrivals(self) -> dict[Stream, list[tuple[int, int]]]:
+        """Stamps of the latest samples of IMU and camera, and when each was read, both on the clock."""
+        devices = {Stream.IMU: self._imu, Stream.CAMERA: self._camera}
+        return {stream: list(device.arrivals) for stream, device in devices.items() if device is not None}
+
+    @property
     def servos(self) -> Servos:
         """For what a driver tells of its servos' health."""
         return self._servos

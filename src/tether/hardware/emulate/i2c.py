@@ -92,7 +92,7 @@ class I2cServer:
     def close(self) -> None:
         """The bus is gone."""
         self._listener.close()
-        for client in self._clients:
+        for client in list(self._clients):
             with contextlib.suppress(OSError):
                 client.shutdown(socket.SHUT_RDWR)
             client.close()
@@ -102,12 +102,14 @@ class I2cServer:
         threading.Thread(target=self._serve, args=(client,), name="i2c client", daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with contextlib.suppress(OSError):
+        with client, contextlib.suppress(OSError):
             while True:
                 address, length, size = _ASK.unpack(_exactly(client, _ASK.size))
                 written = _exactly(client, length)
                 code, data = self._transfer(address, written, size)
                 client.sendall(_ANSWER.pack(code, len(data)) + data)
+        with contextlib.suppress(ValueError):
+            self._clients.remove(client)
 
     def _transfer(self, address: int, written: bytes, size: int) -> tuple[int, bytes]:
         device = self._devices.get(address)

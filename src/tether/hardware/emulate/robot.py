@@ -14,6 +14,7 @@ import heapq
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -40,7 +41,11 @@ from tether.robot.roles import COMMAND_JOINTS, WHEEL_JOINTS, OmniBase
 from tether.world.mujoco_world import MujocoWorld
 from tether.world.profile import Delay, Profile
 
+if TYPE_CHECKING:
+    from tether.hardware.emulate.board import BoardInView  # needs OpenCV, which only calibration does
+
 _MAX_CATCH_UP = 10
+_POSES_NS = 1_000_000_000
 
 _LOAD_FULL = 1000
 _STALL_CURRENT_LSB = 2.7 / 0.0065
@@ -89,9 +94,12 @@ class EmulatedRobot:
         self.camera = CameraServer(folder / "camera")
         self._schedule: list[tuple[int, int, Callable[[], None]]] = []
         self._count = 0
+        self._poses: dict[int, tuple[tuple[F64, F64], tuple[F64, F64]]] = {}
         self._motion: _Motion | None = None
         self._motion_lock = threading.Lock()
         self._spec: EpisodeSpec | None = None
+        self.board: BoardInView | None = None
+        """What is held before the camera, None for nothing."""
         self.slipped_ns = 0
         self.shown = 0
 
@@ -165,6 +173,8 @@ class EmulatedRobot:
         start_ns = self._next_ns
         delivery = self._world.step(self._command())
         self._next_ns = start_ns + TICK_NS
+        if self.board is not None:
+            self._poses[self._next_ns] = self._poses_now()  # the world has just brought them up for its own picture
         force = self._world.data.actuator_force[self._world.index.joint_ctrl]
         self._set_motion(_Motion(start_ns, begin, self._joint_positions(), np.clip(force / self._effort, -1.0, 1.0)))
         for sample in delivery.samples:
@@ -172,8 +182,23 @@ class EmulatedRobot:
                 # the chip's filter delays its content, and the driver takes that off again
                 self._at(sample.ref.stamp_ns + FILTER_DELAY_NS, self._imu_sample(sample))
             elif isinstance(sample, ImageSample):
-                self._at(self._next_ns, self._picture(sample))
+                self._at(self._next_ns, self._picture(self._with_board(sample)))
         return delivery.result
+
+    def _with_board(self, sample: ImageSample) -> ImageSample:
+        poses = self._poses.get(sample.ref.stamp_ns)
+        if self.board is None or poses is None:
+            return sample
+        for old in [stamp for stamp in self._poses if stamp < sample.ref.stamp_ns - _POSES_NS]:
+            del self._poses[old]
+        return dataclasses.replace(sample, rgb=self.board.drawn(sample.rgb, sample.ref.stamp_ns, *poses))
+
+    def _poses_now(self) -> tuple[tuple[F64, F64], tuple[F64, F64]]:
+        """Of the camera's optical frame and of the tool, in the world. MuJoCo's cameras look along -z, with y up."""
+        data, index = self._world.data, self._world.index
+        camera = data.cam_xmat[index.camera].reshape(3, 3) @ np.diag([1.0, -1.0, -1.0])
+        tool = data.xmat[index.tcp_body].reshape(3, 3).copy()
+        return (data.cam_xpos[index.camera].copy(), camera), (data.xpos[index.tcp_body].copy(), tool)
 
     def _command(self) -> Command:
         with self.bus.lock:

@@ -71,10 +71,6 @@ def run(arguments: argparse.Namespace) -> int:
     journal = RecordJournal(a.json.with_name(a.json.name + ".journal"), _key(a, every_s))
     records = journal.read()
 
-    def keep(record: Any) -> None:
-        journal.append(record)
-        records.append(record)
-
     spans = [one for one in records if one["record"] == "span"]
     runs, done_s = (spans[-1]["run"] + 1, spans[-1]["done_s"]) if spans else (0, 0.0)
     plan = SoakPlan(3600.0 * a.hours, done_s, runs, a.task, a.profile, a.wiggle_joint, a.wiggle_rad)
@@ -85,12 +81,12 @@ def run(arguments: argparse.Namespace) -> int:
             injector = None if devices is None or every_s is None else Injector(devices, ids, every_s, a.seed, done)
             world = make_physical_world(below(settings, Path(name)) if emulated else settings, robot())
             try:
-                soak = Soak(world, settings, plan, injector, keep)
+                soak = Soak(world, settings, plan, injector, journal.append)
                 with _stopping(soak):
                     done_s = soak.go()
             finally:
                 world.close()
-    return _report(a, records, plan.total_s, journal)
+    return _report(a, journal.read(), plan.total_s, journal)  # not kept meanwhile: memory is what is measured
 
 
 def _report(a: argparse.Namespace, records: list[dict[str, Any]], total_s: float, journal: RecordJournal) -> int:

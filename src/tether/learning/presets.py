@@ -1,4 +1,4 @@
-"""First settings for the public environments; nothing was published with them yet (docs/learning.md)."""
+"""Settings for the public environments: platform reaches its bar, goal is a first guess (docs/learning.md)."""
 
 from __future__ import annotations
 

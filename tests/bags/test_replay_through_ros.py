@@ -80,10 +80,10 @@ def bodies(path: Path) -> Counter[tuple[str, bytes]]:
         return Counter((m.topic, m.raw) for m in bag.messages() if m.topic in ("/imu/data_raw", "/joint_states"))
 
 
-def test_every_message_played_at_rate_1_is_recorded_again_byte_by_byte(tmp_path: Path) -> None:
+def test_every_message_played_at_rate_1_is_recorded_again_byte_by_byte(domain: int, tmp_path: Path) -> None:
     rows = make_rows(600)
     bag = write_mcap(tmp_path / "x.mcap", rows)
-    through_ros(bag, tmp_path / "again", 61)
+    through_ros(bag, tmp_path / "again", domain)
     assert bodies(tmp_path / "again") == Counter((row[0], row[3]) for row in rows)
     with open_bag(tmp_path / "again") as again:
         report = again.read_through()
@@ -91,18 +91,18 @@ def test_every_message_played_at_rate_1_is_recorded_again_byte_by_byte(tmp_path:
     assert report.intact and {"/clock", "/events"} <= names
 
 
-def test_ros1_messages_arrive_as_ros2_messages(tmp_path: Path, rows: list[Row]) -> None:
-    through_ros(write_ros1(tmp_path / "x.bag", rows), tmp_path / "again", 62)
+def test_ros1_messages_arrive_as_ros2_messages(domain: int, tmp_path: Path, rows: list[Row]) -> None:
+    through_ros(write_ros1(tmp_path / "x.bag", rows), tmp_path / "again", domain)
     assert bodies(tmp_path / "again") == Counter((row[0], row[3]) for row in rows)
 
 
-def test_recorded_commands_never_leave_the_bag_unless_asked_for(tmp_path: Path, rows: list[Row]) -> None:
+def test_recorded_commands_never_leave_the_bag_unless_asked_for(domain: int, tmp_path: Path, rows: list[Row]) -> None:
     commands = [("/joint_command" if row[0] == "/joint_states" else row[0], *row[1:]) for row in rows]
     bag = write_mcap(tmp_path / "x.mcap", commands)
-    through_ros(bag, tmp_path / "again", 63)
+    through_ros(bag, tmp_path / "again", domain)
     with open_bag(tmp_path / "again") as again:
         assert "/joint_command" not in again.topics
     shutil.rmtree(tmp_path / "again")
-    through_ros(bag, tmp_path / "again", 63, "--all-topics")
+    through_ros(bag, tmp_path / "again", domain, "--all-topics")
     with open_bag(tmp_path / "again") as again:
         assert "/joint_command" in again.topics

@@ -70,13 +70,12 @@ def table(result: Mapping[str, Any]) -> str:
     lines.append("  bus          " + ", ".join(f"{name} {n}" for name, n in result["bus"].items()))
     if result["per_fault"]:
         lines.append(
-            f"  {'fault':<14}{'n':>4}{'noticed':>9}{'recovered':>11}{'after s':>9}{'recovery s':>12}{'max':>7}"
+            f"  {'fault':<14}{'n':>4}{'noticed':>9}{'recovered':>11}{'after s':>9}{'recovery s':>12}{'max':>8}"
         )
     for name, one in result["per_fault"].items():
-        times = (
-            f"{_number(one['noticed_s_p50']):>10}{_number(one['recovery_s_p50'])} ({_number(one['recovery_s_max'])})"
-        )
-        lines.append(f"  {name:<14}{one['n']:>4}{one['noticed']:>9}{one['recovered']:>11}{times:>24}")
+        counts = f"{one['n']:>4}{one['noticed']:>9}{one['recovered']:>11}"
+        times = f"{_number(one['noticed_s_p50']):>9}{_number(one['recovery_s_p50']):>12}"
+        lines.append(f"  {name:<14}{counts}{times}{_number(one['recovery_s_max']):>8}")
     return "\n".join(lines) + "\n"
 
 

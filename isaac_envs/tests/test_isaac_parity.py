@@ -152,8 +152,8 @@ def test_base_is_carried_alike_and_the_imu_reads_it(env: PickEnv) -> None:
         for field in ("angular_velocity_rad_s", "linear_acceleration_m_s2")
     )
     print(f"\nIMU apart: gyro {_rms(gyro):.4f} rad/s, accelerometer {_rms(accel):.3f} m/s² RMS")
-    assert _rms(gyro) <= 0.02
-    assert _rms(accel) <= 0.5
+    assert _rms(gyro) <= 0.002
+    assert _rms(accel) <= 0.2
     assert accel[0][:, 2].mean() == pytest.approx(9.81, abs=0.2)
     isaac.close()
     mujoco.close()

@@ -21,6 +21,7 @@ from tether.world.judge import Failure
 from tether.world.mujoco_world import TruthChannel
 from tether.world.profile import Delay
 from tether_isaac.action import ActionRows
+from tether_isaac.constraints import couple_fingers, keep_carried_parts_off_the_ground
 from tether_isaac.env_cfg import PickEnvCfg
 from tether_isaac.exchange import Exchange
 from tether_isaac.files import robot_urdf
@@ -86,6 +87,7 @@ class PickEnv(DirectRLEnv):
         self._lanes = [Lane(cfg, cfg.episodes.seed + i) for i in range(cfg.scene.num_envs)]
         super().__init__(cfg, render_mode, **kwargs)
         first = self._lanes[0].world
+        couple_fingers(first.model)
         self.exchange = Exchange(self.scene, first.model, first.index, self.physics_dt)
         self.variation = PhysicsVariation(self.scene, first.model, first.index)
         self._plans = np.zeros((self.num_envs, cfg.world.substeps, first.model.nu))
@@ -106,7 +108,8 @@ class PickEnv(DirectRLEnv):
     # -- Isaac Lab's hooks ---------------------------------------------------------------------------------------
 
     def _setup_scene(self) -> None:
-        """The scene's configuration holds everything."""
+        """The scene's configuration holds everything but what does not touch what."""
+        keep_carried_parts_off_the_ground()
 
     def _pre_physics_step(self, actions: torch.Tensor) -> None:
         self._step_of_decision = 0

@@ -74,6 +74,8 @@ class MirrorWorld(MujocoWorld):
             mujoco.mj_fwdVelocity(model, data)
             mujoco.mj_sensorVel(model, data)
             data.qacc[:] = state.qacc
+            # mj_sensorAcc takes body accelerations for known once they were computed, until MuJoCo itself moves on.
+            mujoco.mj_rnePostConstraint(model, data)
             mujoco.mj_sensorAcc(model, data)
             after_ns = self._now_ns() + (step + 1) * self._ratio * SUBSTEP_NS
             self._sensors.read_imu(after_ns + SUBSTEP_NS)

@@ -3,13 +3,14 @@
 Nothing about the robot is written down a second time: links, joints, limits, masses and shapes come from the robot's
 description, contact parameters and the joints that carry the base from `tether.world.model`. Contact parameters are
 authored in the `mjc:` namespace, which Newton's MuJoCo solver reads; other engines take the friction of the material.
+What USD cannot say is in `tether_isaac.constraints`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,6 @@ _AXIS = {
     "base_pitch": "Y",
     "base_roll": "X",
 }
-_FLOOR_BIT, _ROBOT_BIT, _CUBE_BIT = 1, 2, 4
 _CONDIM = 4
 _FINGER_SOLREF = (0.006, 1.0)
 _TORSIONAL, _ROLLING = 0.01, 0.0005
@@ -102,7 +102,7 @@ def cube_stage(scene: SceneSpec) -> Usd.Stage:
     box = UsdGeom.Cube.Define(stage, "/Cube/shape")
     box.CreateSizeAttr(side)
     box.CreateDisplayColorAttr([Gf.Vec3f(0.80, 0.10, 0.10)])
-    _collide(box.GetPrim(), _CUBE_BIT, _FLOOR_BIT | _ROBOT_BIT, (0.02, 1.0))
+    _collide(box.GetPrim(), (0.02, 1.0))
     _bind(box.GetPrim(), _material(stage, "/Cube/material", scene.cube_friction))
     return stage
 
@@ -115,7 +115,7 @@ def ground_stage() -> Usd.Stage:
     plane.CreateWidthAttr(200.0)
     plane.CreateLengthAttr(200.0)
     plane.CreateDisplayColorAttr([Gf.Vec3f(0.48, 0.50, 0.53)])
-    _collide(plane.GetPrim(), _FLOOR_BIT, 0, (0.02, 1.0), condim=3)
+    _collide(plane.GetPrim(), (0.02, 1.0), condim=3)
     _bind(plane.GetPrim(), _material(stage, "/Ground/material", 1.0))
     return stage
 
@@ -224,15 +224,8 @@ def _add_shapes(stage: Usd.Stage, body: Usd.Prim, shapes: tuple[RawShape, ...], 
         if shape.use == "visual":
             continue
         UsdGeom.Imageable(prim).CreatePurposeAttr(UsdGeom.Tokens.guide)
-        name = body.GetName()
-        affinity = 0 if _carried(name) else _FLOOR_BIT
-        _collide(prim, _ROBOT_BIT, affinity, _FINGER_SOLREF if "finger" in name else (0.02, 1.0))
+        _collide(prim, _FINGER_SOLREF if "finger" in body.GetName() else (0.02, 1.0))
         _bind(prim, material)
-
-
-def _carried(link: str) -> bool:
-    """Parts of the base: their contact with the ground would only fight the joints that carry them."""
-    return link.startswith(("base_link", "wheel_", "mast_"))
 
 
 def _shape(stage: Usd.Stage, path: str, shape: RawShape) -> Usd.Prim:
@@ -255,12 +248,8 @@ def _shape(stage: Usd.Stage, path: str, shape: RawShape) -> Usd.Prim:
     return prim.GetPrim()
 
 
-def _collide(
-    prim: Usd.Prim, contype: int, conaffinity: int, solref: tuple[float, float], condim: int = _CONDIM
-) -> None:
+def _collide(prim: Usd.Prim, solref: tuple[float, float], condim: int = _CONDIM) -> None:
     UsdPhysics.CollisionAPI.Apply(prim)
-    _attribute(prim, "mjc:contype", Sdf.ValueTypeNames.Int, contype)
-    _attribute(prim, "mjc:conaffinity", Sdf.ValueTypeNames.Int, conaffinity)
     _attribute(prim, "mjc:condim", Sdf.ValueTypeNames.Int, condim)
     _attribute(prim, "mjc:solref", Sdf.ValueTypeNames.DoubleArray, list(solref))
     # A gap wider than nothing would make contacts before surfaces touch, which MuJoCo's world does not.
@@ -355,7 +344,7 @@ def _carry(stage: Usd.Stage, carriers: list[str], root: str) -> None:
     fixed = UsdPhysics.FixedJoint.Define(stage, "/Robot/joints/ground")
     _between(fixed, None, carriers[0])
     _frames(fixed, np.eye(4), np.eye(4))
-    for name, (parent, child) in zip(BASE_JOINTS, _pairs([*carriers, f"/Robot/{root}"]), strict=True):
+    for name, (parent, child) in zip(BASE_JOINTS, pairwise([*carriers, f"/Robot/{root}"]), strict=True):
         slide = name in _SLIDES
         kind = UsdPhysics.PrismaticJoint if slide else UsdPhysics.RevoluteJoint
         made = kind.Define(stage, f"/Robot/joints/{name}")
@@ -363,7 +352,3 @@ def _carry(stage: Usd.Stage, carriers: list[str], root: str) -> None:
         UsdPhysics.DriveAPI.Apply(made.GetPrim(), "linear" if slide else "angular")
         _between(made, parent, child)
         _frames(made, np.eye(4), np.eye(4))
-
-
-def _pairs(chain: list[str]) -> Iterator[tuple[str, str]]:
-    return zip(chain[:-1], chain[1:], strict=True)

@@ -41,7 +41,7 @@ from tether.policy.protocol import Policy
 from tether.policy.scripted import ScriptedPolicy
 from tether.policy.stage import PolicyStage
 from tether.resources import resource_path
-from tether.robot.description import expand
+from tether.robot.description import description_sha256, expand
 from tether.robot.model import RobotModel, load_robot
 from tether.robot.roles import COMMAND_JOINTS
 from tether.safety.attest import Attestation
@@ -182,7 +182,7 @@ def settings_hashes(task_name: str, profile_name: str, policy: str | None = None
         "task": task(task_name).sha256,
         "profile": profile(profile_name).sha256,
         "skills": skills().sha256,
-        "robot": hashlib.sha256(expand(resource_path("urdf", ROBOT_FILE)).encode()).hexdigest(),
+        "robot": description_sha256(resource_path("urdf", ROBOT_FILE)),
     }
     for name in ("arbiter", "classic", "motion", "safety"):
         hashes[name] = hashlib.sha256(resource_path("config", f"{name}.yaml").read_bytes()).hexdigest()

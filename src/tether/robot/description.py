@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import logging
 import threading
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from xml.etree.ElementTree import canonicalize
 from xml.parsers import expat
 
 from tether.errors import Fault, InvalidInputError
@@ -54,6 +56,14 @@ def expand(path: str | Path, package_paths: Sequence[Path] = (), arguments: Mapp
         where = f"{path}:{reason.line}" if reason.line is not None else str(path)
         fault = Fault(where, str(reason), "a robot description in URDF or xacro")
         raise InvalidInputError(f"robot description {path}", [fault], reason.fix) from None
+
+
+def description_sha256(path: str | Path) -> str:
+    """SHA-256 of what a description says, as canonical XML without comments (W3C C14N 2.0).
+
+    The same wherever the file lies: xacro writes the path that it has read into a comment. Raises as `expand`.
+    """
+    return hashlib.sha256(canonicalize(expand(path), strip_text=True).encode()).hexdigest()
 
 
 def expand_xacro(path: Path, package_paths: Sequence[Path] = (), arguments: Mapping[str, str] | None = None) -> str:

@@ -14,11 +14,15 @@ from typing import Any
 from tether.arguments import not_negative, positive
 from tether.journal import RecordJournal
 from tether.progress import Progress
+from tether.quiet import at_least
 from tether.results import header, require_writable, write_json
 
+_TALKATIVE = ("tether.safety", "tether.integrity")
+"""They say much of what is done to them."""
 _CHUNK = 5000
 _FILES = 25
-"""Of a chunk: files are slow. A chunk is made of (seed, number) alone, so a finding can be made again."""
+"""Of a chunk: files are slow. What is damaged in a chunk, and how, follows from (seed, number) alone; keys, signatures
+and times in files are new each time."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -41,13 +45,11 @@ def run(arguments: argparse.Namespace) -> int:
     """Run it. 0: every case was made and nothing was found; 1: something was found, and stands in the result."""
     out: Path = arguments.json
     require_writable(out)
-    for name in ("tether.safety", "tether.integrity"):  # they say much of what is done to them
-        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     journal = RecordJournal(out.with_name(out.name + ".journal"), {"fuzz": "gate", "seed": arguments.seed})
     chunks = journal.read()
     wanted = -(-arguments.cases // _CHUNK)
     progress = Progress(max(wanted - len(chunks), 0), f"times {_CHUNK} cases")
-    with tempfile.TemporaryDirectory(prefix="tether-fuzz-") as folder:
+    with tempfile.TemporaryDirectory(prefix="tether-fuzz-") as folder, at_least(logging.CRITICAL + 1, *_TALKATIVE):
         for number in range(len(chunks), wanted):
             chunks.append(_chunk(arguments.seed, number, Path(folder)))
             journal.append(chunks[-1])

@@ -61,15 +61,18 @@ class GateFiles:
         }
 
     def damage(self, rng: random.Random, cases: int) -> tuple[Counter[str], Counter[str], list[str]]:
-        """So many cases: kind → how many, kind → how many were refused, and what should not have been."""
+        """So many cases: kind → how many, kind → how many were refused, and what should not have been.
+
+        Which kinds, and how they are damaged, follows from `rng`; keys, signatures and times are new each time.
+        """
         counts: Counter[str] = Counter()
         refused: Counter[str] = Counter()
         findings = []
         for _ in range(cases):
-            kind = rng.choice(list(self._kinds))
+            kind, case = rng.choice(list(self._kinds)), random.Random(rng.getrandbits(64))
             counts[kind] += 1
             try:
-                self._kinds[kind](rng)
+                self._kinds[kind](case)
             except TetherError:
                 refused[kind] += 1
             except Exception as error:  # noqa: BLE001 - that nothing else escapes is what is looked for

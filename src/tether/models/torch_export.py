@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from tether.models.manifest import TensorSpec
+from tether.quiet import at_least
 
 OPSET = 17
 IR_VERSION = 8
@@ -21,10 +22,9 @@ def to_onnx(network: nn.Module, inputs: Sequence[TensorSpec], outputs: Sequence[
     """The model of `network`, which takes and gives tensors of these names and shapes, in this order."""
     buffer = io.BytesIO()
     export: Any = torch.onnx.export  # it takes a file object; its annotation says otherwise
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), at_least(logging.ERROR, "torch.onnx"):
         # The exporter's own deprecations, and branches that shapes alone decide: shapes are fixed.
         warnings.simplefilter("ignore")
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         export(
             network,
             tuple(torch.zeros(spec.shape) for spec in inputs),

@@ -19,6 +19,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from tether.contracts import U8
 from tether.errors import Fault, InvalidInputError
+from tether.quiet import at_least
 from tether.vision.contract import EYES, PICTURE
 from tether.vision.network import ExportedEyes, EyesNetwork, example
 
@@ -67,9 +68,8 @@ def _to_onnx(eyes: ExportedEyes) -> bytes:
     import onnx
 
     names = [spec.name for spec in EYES.outputs]
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder, at_least(logging.ERROR, "torch.onnx"):
         warnings.simplefilter("ignore")  # the exporter's own deprecations
-        logging.getLogger("torch.onnx").setLevel(logging.ERROR)
         path = Path(folder) / "model.onnx"
         torch.onnx.export(
             eyes,
@@ -142,8 +142,7 @@ def _quantised(model: bytes, frames: U8) -> bytes:
     from onnxruntime import quantization
     from onnxruntime.quantization import shape_inference
 
-    logging.getLogger().setLevel(max(logging.getLogger().level, logging.WARNING))
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, at_least(logging.WARNING, ""):
         folder = Path(name)
         (folder / "float.onnx").write_bytes(model)
         shape_inference.quant_pre_process(

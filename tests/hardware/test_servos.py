@@ -11,7 +11,7 @@ from tether.hardware.feetech import Register
 from tether.hardware.servo import ServoState
 from tether.hardware.servos import within_speed
 from tether.hardware.settings import load_robot_settings
-from tether.robot.roles import COMMAND_JOINTS
+from tether.robot.roles import COMMAND_JOINTS, WHEEL_JOINTS
 
 ZERO = [0.0] * len(COMMAND_JOINTS)
 
@@ -134,6 +134,35 @@ def test_a_bus_that_was_unplugged_is_found_again(rig):
     assert rig.cycle() is not None
     assert rig.servos.taken_up == before + 9
     assert {"servo_bus_lost", "servo_bus_ready"} <= set(rig.kinds())
+
+
+def test_a_wheel_that_cannot_be_heard_is_told_to_stop_all_the_same(rig):
+    rig.cycle()
+    rig.cycle(ZERO, (2.0, 2.0, 2.0))
+    turning = rig.emulator.servos[8].get(Register.GOAL_VELOCITY)
+    rig.servos._bus._margin_s = 0.05
+    rig.emulator.faults.mute.add(8)
+    while rig.servos.states[WHEEL_JOINTS[1]] is ServoState.OK:
+        rig.cycle(ZERO, (2.0, 2.0, 2.0))
+    assert rig.emulator.servos[8].get(Register.GOAL_VELOCITY) == turning
+    rig.cycle()
+    assert rig.emulator.servos[8].get(Register.GOAL_VELOCITY) == 0
+
+
+def test_a_bus_that_comes_back_stops_the_wheels_first_also_where_a_servo_is_missing(rig):
+    rig.be_impatient(0.05)
+    rig.cycle()
+    rig.emulator.unplug()
+    assert rig.cycle() is None
+    rig.emulator.servos[7].set(Register.GOAL_VELOCITY, 300)
+    rig.emulator.faults.silent.add(2)
+    rig.emulator.plug()
+    for _ in range(400):
+        rig.cycle()
+        if rig.emulator.servos[7].get(Register.GOAL_VELOCITY) == 0:
+            break
+    assert rig.emulator.servos[7].get(Register.GOAL_VELOCITY) == 0
+    assert not rig.servos.connected
 
 
 def test_closing_stops_the_wheels_and_holds_the_arm(rig):

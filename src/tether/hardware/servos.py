@@ -157,7 +157,7 @@ class Servos:
             speeds = {
                 servo.id: round(rate / servo.calibration.units_per_step)
                 for servo, rate in zip(self._wheels, rates, strict=True)
-                if servo.usable
+                if servo.usable or rate == 0.0  # one that is only unheard hears a stop all the same
             }
             if speeds:
                 bus.sync_write(Register.GOAL_VELOCITY, speeds)
@@ -222,6 +222,8 @@ class Servos:
         bus = None
         try:
             bus = ServoBus(self._open_port(), self._settings.baud, self._settings.reply_margin_ms * 1e-3)
+            # Whoever had the bus before may have left them turning, and it is not given up for one that is missing.
+            bus.sync_write(Register.GOAL_VELOCITY, {servo.id: 0 for servo in self._wheels})
             missing = [servo.who for servo in self._all.values() if not _answers(bus, servo)]
             if missing:
                 raise PortLostError("servo bus", f"no answer from {', '.join(missing)}")

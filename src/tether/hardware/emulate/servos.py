@@ -95,6 +95,8 @@ class BusFaults:
     """What is wrong with the bus now. corrupt: every so many-th reply has a wrong checksum, 0 for none."""
 
     silent: set[int] = field(default_factory=set)
+    mute: set[int] = field(default_factory=set)
+    """These servos hear and do what they are told, and cannot be heard."""
     corrupt_every: int = 0
     wrapped: set[int] = field(default_factory=set)
     """These servos report positions one turn on, as one set to count turns does after it went over its end."""
@@ -286,7 +288,7 @@ class ServoBusEmulator:
         return memory[address : address + size]
 
     def _reply(self, servo_id: int, data: bytes | None) -> bytes:
-        if data is None:
+        if data is None or servo_id in self.faults.mute:
             return b""
         self._replies += 1
         raw = packet(servo_id, int(self.servos[servo_id].error), data)

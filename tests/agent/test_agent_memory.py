@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,7 +19,7 @@ from tether.agent.domain import Domain
 from tether.agent.running import TaskRun, TaskRunner
 from tether.cli import main
 from tether.errors import InvalidInputError
-from tether.memory.ledger import Ledger, MemoryRefusedError
+from tether.memory.ledger import Entry, Ledger
 from tether.memory.long_term import LongTermMemory
 from tether.memory.procedural import Chain, chain_body, skills_digest
 from tether.memory.semantic import confidence, load_semantics
@@ -40,12 +41,17 @@ class Memories:
 
     def __init__(self, folder: Path, domain: Domain) -> None:
         self.folder, self.domain = folder, domain
+        self._wall_ns = itertools.count(1_700_000_000)
 
     def open(self, domain: Domain | None = None) -> LongTermMemory:
         ledger = Ledger(self.folder / "memory", KEY, KEYS, self.folder / "state")
         return LongTermMemory(
-            self.folder, domain or self.domain, commit="c0ffee", wall_ns=lambda: 1_700_000_000, ledger=ledger
+            self.folder, domain or self.domain, commit="c0ffee", wall_ns=lambda: next(self._wall_ns), ledger=ledger
         )
+
+    def open_entries(self) -> list[Entry]:
+        with self.open() as memory:
+            return list(memory.ledger.entries)
 
     def run(self, number: int, happens: dict[str, list[object]] | None = None) -> TaskRun:
         robot = FactRobot(self.domain, happens, "joints")
@@ -70,6 +76,13 @@ def steps(run: TaskRun) -> tuple[str, ...]:
 
 def chain(domain: Domain, *names: str) -> Chain:
     return Chain("fetch", tuple((name, "direct") for name in names), skills_digest(domain, names))
+
+
+def test_a_run_of_the_same_name_at_the_same_simulated_time_is_learnt_again(memories: Memories) -> None:
+    memories.run(1)
+    before = len(memories.open_entries())
+    memories.run(1)
+    assert len(memories.open_entries()) > before + 1, "its states are new ones"
 
 
 # -- Procedural ------------------------------------------------------------------------------------------------------
@@ -242,13 +255,15 @@ def test_an_older_state_of_a_run_after_a_newer_one_goes_into_quarantine(memory: 
     assert memory.semantic.believed("holding", {}) is True
 
 
-def test_a_signed_entry_that_cannot_be_is_refused_when_the_memory_is_opened(memories: Memories) -> None:
+def test_a_signed_entry_of_other_declarations_is_left_out_and_the_rest_stays(
+    memories: Memories, caplog: pytest.LogCaptureFixture
+) -> None:
     with Ledger(memories.folder / "memory", KEY, KEYS, memories.folder / "state") as ledger:
         ledger.append([("state", {"run": "r", "stamp_ns": 1, "parameters": {}, "facts": [fact("flying")]})], PROVENANCE)
-    with pytest.raises(MemoryRefusedError, match="malformed"):
-        memories.open()
-    with pytest.raises(MemoryRefusedError):  # and the folder was freed
-        memories.open()
+        ledger.append([("state", {"run": "r", "stamp_ns": 2, "parameters": {}, "facts": []})], PROVENANCE)
+    with memories.open() as memory:
+        assert len(memory.ledger.entries) == 2
+        assert "entry 1 is not used" in caplog.text and "entry 2" not in caplog.text
 
 
 def test_sight_is_believed_less_the_less_sure_it_is(domain: Domain) -> None:

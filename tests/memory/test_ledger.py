@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -53,13 +55,39 @@ def test_entries_come_back_in_order_with_their_provenance(opened: Open, path: Pa
         assert len(ledger.entries) == 5
 
 
+def test_a_write_that_a_full_disk_cuts_short_leaves_nothing_behind(
+    opened: Open, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write = os.write
+
+    def full(fd: int, data: bytes) -> int:
+        if len(data) > 100:
+            return write(fd, data[:100])
+        raise OSError(errno.ENOSPC, "no space")
+
+    with opened() as ledger:
+        monkeypatch.setattr(os, "write", full)
+        with pytest.raises(OSError, match="no space"):
+            ledger.append([("note", {"n": 3})], {})
+        monkeypatch.undo()
+        ledger.append([("note", {"n": 4})], {})
+    with opened() as ledger:
+        assert [e.body["n"] for e in ledger.entries] == [0, 1, 2, 4]
+
+
+def test_nothing_is_signed_that_the_next_opening_would_refuse(opened: Open) -> None:
+    with opened(key=PrivateKey.generate()) as ledger, pytest.raises(InvalidInputError, match="unknown key"):
+        ledger.append([("note", {})], {})
+
+
 def test_a_changed_entry_is_refused_as_forged(opened: Open, path: Path) -> None:
     path.write_text(path.read_text().replace('"n":1', '"n":7'))
     assert refused(opened) is Reason.FORGED
 
 
-def test_an_entry_of_a_stranger_is_refused_by_its_key(opened: Open, path: Path) -> None:
-    with opened(OTHER) as ledger:
+def test_an_entry_of_a_stranger_is_refused_by_its_key(opened: Open, path: Path, tmp_path: Path) -> None:
+    both = {**KEYS, OTHER.public.id: TrustedKey(OTHER.public, Purpose.DEVELOPMENT)}
+    with Ledger(tmp_path / "memory", OTHER, both, tmp_path / "state") as ledger:
         ledger.append([("note", {"n": 3})], {})
     assert refused(opened) is Reason.UNKNOWN_KEY
 

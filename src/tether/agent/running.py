@@ -3,6 +3,7 @@ end instead of a loop without one."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -16,8 +17,9 @@ from tether.agent.facts import Condition, Literal, unmet
 from tether.agent.graph import Edge, Node, RunGraph
 from tether.agent.robot import Robot, WorldEndedError
 from tether.agent.search import quickest_plan
-from tether.errors import Fault, InvalidInputError
+from tether.errors import Fault, InvalidInputError, TetherError
 
+_LOG = logging.getLogger(__name__)
 NEEDS_OPERATOR = "needs_operator"
 SETTLE_NS = 1_000_000_000
 """How long the declared start of a task may take to be seen."""
@@ -91,7 +93,10 @@ class TaskRunner:
         )
         ended = run.to_the_end(on_feedback, cancelled)
         if self._memory is not None:
-            self._memory.learn(ended.graph, ended.recalled)
+            try:
+                self._memory.learn(ended.graph, ended.recalled)
+            except (OSError, TetherError) as error:  # the task is done, or not, all the same
+                _LOG.error("task %s: not learnt from: %s", task_id, error)
         return ended
 
 

@@ -178,9 +178,10 @@ def recorded_runtimes(path: Path) -> dict[str, list[str]]:
                 data = sensors.event_data(event) if event.kind == MODEL_RUNTIMES else {}
             except (ValueError, CorruptMessageError):
                 continue  # counted by the reader's report
-            for sha256, runtime in data.get("runtimes", {}).items():
+            runtimes = data.get("runtimes")
+            for sha256, runtime in runtimes.items() if isinstance(runtimes, dict) else ():
                 ran = found.setdefault(sha256, [])
-                if runtime not in ran:
+                if isinstance(runtime, str) and runtime not in ran:
                     ran.append(runtime)
     return found
 

@@ -126,6 +126,7 @@ class Ledger:
         nothing is added. Raises InvalidInputError, OSError."""
         if not items:
             return []
+        self._check_own_key()
         added: list[Entry] = []
         lines = b""
         for kind, body in items:
@@ -140,11 +141,23 @@ class Ledger:
             line = _canonical({**json.loads(text), "signature": signature})
             lines += line + b"\n"
             added.append(_entry(json.loads(line), line))
-        rest = memoryview(lines)
-        while rest:
-            rest = rest[os.write(self._fd, rest) :]
+        self._write(lines)
         self._entries += added
         return added
+
+    def _write(self, lines: bytes) -> None:
+        """All of it or nothing: what a full disk took of it would be glued to the next entry."""
+        size = os.fstat(self._fd).st_size
+        if size + len(lines) > SIZE_MAX:
+            fault = Fault(str(self._path), f"{size} bytes", f"with {len(lines)} more at most {SIZE_MAX}")
+            raise InvalidInputError("memory", [fault], "begin a new folder, and keep this one")
+        rest = memoryview(lines)
+        try:
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+        except OSError:
+            os.ftruncate(self._fd, size)
+            raise
 
     def confirm(self) -> None:
         """On return all entries are on the disk, and a ledger without them is refused as rolled back. Raises OSError,
@@ -162,6 +175,13 @@ class Ledger:
             file.write(json.dumps({"kind": kind, "why": list(why), "body": body}, default=repr) + "\n")
 
     # Reading
+
+    def _check_own_key(self) -> None:
+        """What is signed here must be believed at the next opening."""
+        own = self._keys.get(self._key.public.id)
+        if own is None or (own.purpose is Purpose.DEVELOPMENT and required_trust() is Trust.PHYSICAL):
+            found = "an unknown key" if own is None else "a development key, on a physical robot"
+            raise InvalidInputError("memory", [Fault("key", found, "one that is trusted here")], "pass a robot's key")
 
     def _load(self) -> None:
         data = read_regular(self._path, SIZE_MAX)

@@ -22,7 +22,7 @@ from tether.agent.domain import Domain, State
 from tether.agent.experience import RECALLED, Recalled
 from tether.agent.graph import RunGraph
 from tether.errors import InvalidInputError
-from tether.memory.ledger import Entry, Ledger, MemoryRefusedError, Reason
+from tether.memory.ledger import Entry, Ledger
 from tether.memory.procedural import CHAIN, TRIAL, ProceduralMemory, Record, chain_body, chain_of
 from tether.memory.semantic import KIND as STATE
 from tether.memory.semantic import SemanticMemory, load_semantics, state_body
@@ -51,13 +51,11 @@ class LongTermMemory:
         self.semantic = SemanticMemory(self._table, domain)
         self.procedural = ProceduralMemory(domain)
         self._ledger = ledger or Ledger(folder)
-        try:
-            for entry in self._ledger.entries:
+        for entry in self._ledger.entries:
+            try:
                 self._take(entry)
-        except InvalidInputError as error:
-            self.close()
-            fault = error.faults[0]
-            raise MemoryRefusedError(Reason.MALFORMED, fault.where, fault.found, fault.expected) from error
+            except InvalidInputError as error:  # signed and whole, but of other declarations than today's
+                _LOG.warning("entry %d is not used: %s", entry.sequence, error)
 
     def __enter__(self) -> LongTermMemory:
         return self
@@ -91,9 +89,11 @@ class LongTermMemory:
         """Keep what a run taught: its verified states, how the chain fared that it began with, and the chain that
         reached the goal. Returns why something was not kept, by what it was. Raises OSError, TetherError (floors)."""
         refused: list[str] = []
-        provenance = {"run": graph.task_id, "commit": self._commit, "stamp_ns": self._wall_ns()}
+        wall_ns = self._wall_ns()
+        run = f"{graph.task_id}@{wall_ns}"  # task ids and simulated times come again
+        provenance = {"run": run, "commit": self._commit, "stamp_ns": wall_ns}
         for node in graph.nodes:
-            body = state_body(self._table, self._domain, node, graph.task_id, graph.parameters)
+            body = state_body(self._table, self._domain, node, run, graph.parameters)
             refused += self._keep(STATE, body, provenance, self.semantic.faults)
         spent_s = (graph.nodes[-1].stamp_ns - graph.nodes[0].stamp_ns) * 1e-9 if graph.nodes else 0.0
         chain = chain_of(self._domain, graph)

@@ -97,6 +97,8 @@ def chain_of(domain: Domain, graph: RunGraph) -> Chain | None:
         else:
             at += 1
     steps = (*before, *after)
+    if not steps:  # the goal held already
+        return None
     return Chain(task.name, steps, skills_digest(domain, [skill for skill, _ in steps]))
 
 

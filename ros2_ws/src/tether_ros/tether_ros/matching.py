@@ -32,7 +32,7 @@ LISTENERS = {
     topics.CAMERA_INFO: frozenset({"camera_ingest"}),
     topics.JOINT_STATES: frozenset({"fusion", "primitive_executor", _GATE}),
     topics.EPISODE_START: _STAGES,
-    topics.EXECUTED: frozenset({"fusion", _GATE}),
+    topics.EXECUTED: frozenset({"fusion", _GATE, "reward_server"}),
     topics.IMU_BATCH: frozenset({"fusion", "primitive_executor", _GATE}),
     topics.IMAGE_FEATURE: frozenset({"fusion", _GATE}),
     topics.FUSED_STATE: frozenset({"policy"}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
 import shutil
 from collections.abc import Iterator
@@ -14,14 +15,15 @@ pytest.importorskip("pyoxigraph", reason="needs the extra agent")
 
 from fact_robot import FactRobot
 
-from tether.agent.calls import Status
+from tether.agent.calls import Fact, Status
 from tether.agent.domain import Domain
+from tether.agent.graph import Node, RunGraph
 from tether.agent.running import TaskRun, TaskRunner
 from tether.cli import main
 from tether.errors import InvalidInputError
 from tether.memory.ledger import Entry, Ledger
 from tether.memory.long_term import LongTermMemory
-from tether.memory.procedural import Chain, chain_body, skills_digest
+from tether.memory.procedural import Chain, chain_body, chain_of, skills_digest
 from tether.memory.semantic import confidence, load_semantics
 from tether.signing.ecdsa import PrivateKey
 from tether.signing.sign import development_key_path
@@ -83,6 +85,25 @@ def test_a_run_of_the_same_name_at_the_same_simulated_time_is_learnt_again(memor
     before = len(memories.open_entries())
     memories.run(1)
     assert len(memories.open_entries()) > before + 1, "its states are new ones"
+
+
+def test_a_run_whose_memory_cannot_keep_it_ends_as_it_ended(
+    memories: Memories, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(self: Ledger) -> None:
+        raise OSError(errno.ENOSPC, "no space")
+
+    monkeypatch.setattr(Ledger, "confirm", full)
+    assert memories.run(1).graph.outcome == Status.DONE.value
+    assert "no space" in caplog.text
+
+
+def test_a_goal_that_held_already_makes_no_chain(domain: Domain) -> None:
+    task = domain.tasks["fetch"]
+    held = domain.after(domain.closure(task.begins), task.wants)
+    facts = tuple(Fact(name, value, 1_000, "joints") for name, value in held.items())
+    graph = RunGraph("fetch", "fetch-1", {}, [Node(0, 1_000, facts, {})], [], Status.DONE.value)
+    assert chain_of(domain, graph) is None
 
 
 # -- Procedural ------------------------------------------------------------------------------------------------------

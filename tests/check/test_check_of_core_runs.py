@@ -219,9 +219,14 @@ def test_joint_states_in_another_order_are_no_difference_to_the_stages(run: list
     assert checked(tmp_path, messages).identical
 
 
-def on_runtimes(runtimes: dict[str, str]) -> Message:
+def on_runtimes(runtimes: Any) -> Message:
     event = sensors.event_message(EPISODE_START_NS, "policy", 0, MODEL_RUNTIMES, "", {"runtimes": runtimes})
     return EPISODE_START_NS, topics.EVENTS, event
+
+
+@pytest.mark.parametrize("told", [[], "onnxruntime", None, {"5" * 64: 7}])
+def test_runtimes_that_are_none_are_passed_over(run: list[Message], tmp_path: Path, told: Any) -> None:
+    assert checked(tmp_path, [*run, on_runtimes(told)]).identical
 
 
 @pytest.mark.parametrize(

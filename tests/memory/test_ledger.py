@@ -75,6 +75,16 @@ def test_a_write_that_a_full_disk_cuts_short_leaves_nothing_behind(
         assert [e.body["n"] for e in ledger.entries] == [0, 1, 2, 4]
 
 
+def test_a_ledger_does_not_outgrow_what_can_be_opened(
+    opened: Open, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened() as ledger:
+        monkeypatch.setattr("tether.memory.ledger.SIZE_MAX", path.stat().st_size + 100)
+        with pytest.raises(InvalidInputError, match="begin a new folder"):
+            ledger.append([("note", {"n": 3})], {})
+    assert len(path.read_text().splitlines()) == 3
+
+
 def test_nothing_is_signed_that_the_next_opening_would_refuse(opened: Open) -> None:
     with opened(key=PrivateKey.generate()) as ledger, pytest.raises(InvalidInputError, match="unknown key"):
         ledger.append([("note", {})], {})

@@ -180,9 +180,8 @@ def recorded_runtimes(path: Path) -> dict[str, list[str]]:
                 continue  # counted by the reader's report
             runtimes = data.get("runtimes")
             for sha256, runtime in runtimes.items() if isinstance(runtimes, dict) else ():
-                ran = found.setdefault(sha256, [])
-                if isinstance(runtime, str) and runtime not in ran:
-                    ran.append(runtime)
+                if isinstance(runtime, str) and runtime not in found.setdefault(sha256, []):
+                    found[sha256].append(runtime)
     return found
 
 

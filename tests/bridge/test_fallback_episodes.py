@@ -15,7 +15,6 @@ from tether.assembly import make_imu_stage, skill_of_task
 from tether.bags.writer import BagWriter
 from tether.bridge.arbiter import Arbitration
 from tether.check import check_bag
-from tether.check.recording import RUN_CONFIG
 from tether.codec import convert, encode, sensors
 from tether.contracts import (
     TICKS_PER_DECISION,
@@ -30,6 +29,7 @@ from tether.contracts import (
     TickPlan,
     TruthSample,
 )
+from tether.event_kinds import RUN_CONFIG
 from tether.ingest.stages import readings_of
 from tether.lockstep import in_order
 from tether.pipeline import TickTrace

@@ -15,11 +15,11 @@ from tether import topics
 from tether.bags.reader import open_bag
 from tether.bags.writer import BagWriter
 from tether.check import Difference, check_bag
-from tether.check.recording import RUN_CONFIG
 from tether.cli import main
 from tether.codec import convert, decode, encode, sensors
 from tether.contracts import SampleRef, Stream
 from tether.errors import InvalidInputError
+from tether.event_kinds import RUN_CONFIG
 from tether.topics import Topic
 
 pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.timeout(400)]

@@ -21,7 +21,6 @@ from tether.assembly import (
 )
 from tether.bags.writer import BagWriter
 from tether.check import CheckReport, check_bag
-from tether.check.recording import MODEL_RUNTIMES
 from tether.codec import convert, encode, sensors
 from tether.contracts import (
     TICKS_PER_DECISION,
@@ -36,6 +35,7 @@ from tether.contracts import (
     TruthSample,
 )
 from tether.errors import InvalidInputError
+from tether.event_kinds import MODEL_RUNTIMES
 from tether.ingest.stages import readings_of
 from tether.lockstep import in_order
 from tether.pipeline import TickTrace

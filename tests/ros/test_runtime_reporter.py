@@ -8,8 +8,8 @@ import pytest
 from tether_ros.node import StageNode
 from tether_ros.runtimes import RuntimeReporter
 
-from tether.check.recording import MODEL_RUNTIMES
 from tether.codec import sensors
+from tether.event_kinds import MODEL_RUNTIMES
 
 pytestmark = pytest.mark.ros
 

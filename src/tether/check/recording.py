@@ -13,15 +13,9 @@ from tether.bags.report import CorruptMessageError, Report
 from tether.codec import convert, decode, sensors
 from tether.contracts import CameraModel, SampleRef, Stream
 from tether.errors import Fault, InvalidInputError
+from tether.event_kinds import ARBITER_THRESHOLD, MODEL_RUNTIMES, RUN_CONFIG
 from tether.ingest.camera import CameraIngest, CompressedImage, RawImage
 from tether.topics import Topic
-
-RUN_CONFIG = "run_config"
-"""Kind of the event in which a run says what it was made with."""
-MODEL_RUNTIMES = "model_runtimes"
-"""Kind of the event in which a node says what runs its models: under `runtimes`, SHA-256 → see `Session.runtime`."""
-ARBITER_THRESHOLD = "arbiter_threshold"
-"""Kind of the event in which the bridge says an episode's threshold, where it has an arbiter."""
 
 _TOPICS = {
     topic.name: topic

@@ -17,9 +17,9 @@ from tether.bridge.arbiter import Arbitration, Ruling
 from tether.bridge.spool import SpoolWriter
 from tether.bridge.stage import WithFallback
 from tether.bridge.threshold import MovingThreshold
-from tether.check.recording import ARBITER_THRESHOLD
 from tether.codec import convert, sensors
 from tether.contracts import Decision, PolicyOutput, Source, TruthSample
+from tether.event_kinds import ARBITER_THRESHOLD
 from tether.fusion.estimator import Arrivals
 from tether.lockstep import Needs, TickInputs
 from tether_opd.around import AroundInlets

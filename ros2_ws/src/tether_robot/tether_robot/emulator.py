@@ -15,12 +15,12 @@ from tether_ros.process import run
 
 from tether import __version__, topics
 from tether.assembly import policy_kit, robot, settings_hashes, skill_of_task
-from tether.check.recording import RUN_CONFIG
 from tether.clock import SteadyClock
 from tether.codec import convert, sensors
 from tether.contracts import EpisodeResult, EpisodeSpec
 from tether.errors import Fault, InvalidInputError
 from tether.eval.journal import append_result
+from tether.event_kinds import RUN_CONFIG
 from tether.hardware.calibration import load_calibration
 from tether.hardware.emulate.build import make_emulated_world
 from tether.hardware.emulate.robot import EmulatedRobot

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tether.check.recording import MODEL_RUNTIMES
 from tether.codec import sensors
+from tether.event_kinds import MODEL_RUNTIMES
 from tether_ros.node import StageNode
 
 

@@ -17,7 +17,6 @@ from tether_ros.process import run
 from tether import __version__, topics
 from tether.assembly import make_world, needs_truth, policy_kit, settings_hashes, skill_of_task
 from tether.bridge.arbiter import Arbitration
-from tether.check.recording import RUN_CONFIG
 from tether.codec import convert, sensors
 from tether.contracts import (
     TICK_NS,
@@ -36,6 +35,7 @@ from tether.contracts import (
 )
 from tether.errors import Fault, InvalidInputError, TetherError
 from tether.eval.journal import append_result
+from tether.event_kinds import RUN_CONFIG
 from tether.lockstep import TickInputs
 from tether.results import library_versions
 from tether.world.protocol import SimulatedWorld

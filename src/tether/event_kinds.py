@@ -1,0 +1,10 @@
+"""Kinds of /events by which a recording says what it was made with; `tether replay --check` reads them."""
+
+from __future__ import annotations
+
+RUN_CONFIG = "run_config"
+"""What a run was made with."""
+MODEL_RUNTIMES = "model_runtimes"
+"""What runs a node's models: under `runtimes`, SHA-256 → see `Session.runtime`."""
+ARBITER_THRESHOLD = "arbiter_threshold"
+"""An episode's threshold, said by the bridge where it has an arbiter."""

@@ -84,6 +84,13 @@ def read_yaml(path: Path) -> Any:
         raise InvalidInputError("configuration", [Fault(str(path), found, "plain YAML")], "write it out") from error
 
 
+def plain(value: Any) -> Any:
+    """What of a dataclass's content (`dataclasses.asdict`) YAML and JSON can say: maps, lists and single values."""
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+
+
 def load(path: Path, schema: type[T]) -> T:
     """Read `path` as an instance of the dataclass `schema`; raises InvalidInputError with every fault in the file."""
     return parse(read_yaml(path), schema, str(path))

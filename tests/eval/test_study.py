@@ -15,8 +15,9 @@ from tether.errors import InvalidInputError
 from tether.eval.result import Setting
 from tether.eval.runner import evaluate
 from tether.eval.studies import ablation_cells, curve_cells, delayed, draw_curve, unseen_cells, widened
-from tether.eval.study import Cell, Study, episodes_left, run_study, study_json, study_table, write_profile
+from tether.eval.study import Cell, Study, episodes_left, run_study, study_json, study_table
 from tether.student.profiles import Spread
+from tether.world.profile import write_profile
 
 CELLS = (
     Cell("a", "ideal", "scripted", ("ideal",)),

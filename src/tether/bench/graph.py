@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 from tether.assembly import profile
 from tether.bags.player import MAX_RATE, MIN_RATE
@@ -33,6 +32,7 @@ from tether.launch.output import Line
 from tether.launch.reader import read
 from tether.launch.runner import Runner
 from tether.resources import resource_path
+from tether.world.profile import write_profile
 
 DROP_MAX = 0.05
 _START_UP_S, _SETTLE_S = 120.0, 5.0
@@ -157,7 +157,7 @@ def find_peak(drops: Callable[[float], float], tries: int = 5) -> Peak:
 
 
 def _live(folder: Path, bag: Path, size: tuple[int, int], seconds: float, composed: bool) -> dict[str, Usage]:
-    setting = Setting("classic", "pick_moving", str(_profile_with_size(folder, size)), True, 0)
+    setting = Setting("classic", "pick_moving", _profile_with_size(folder, size), True, 0)
     run = GraphRun(setting, episodes=1000, lockstep=False, bag=bag, composed=composed)
     with own_domain() as domain:
         plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(folder / "results.jsonl", domain))
@@ -193,21 +193,11 @@ def _require_running(runner: Runner, seconds: float) -> None:
     raise TetherError(f"the graph ended during the benchmark: {outcome.failure or outcome.first_exited}")
 
 
-def _profile_with_size(folder: Path, size: tuple[int, int]) -> Path:
+def _profile_with_size(folder: Path, size: tuple[int, int]) -> str:
     real = profile("real")
     camera = dataclasses.replace(real.camera, width=size[0], height=size[1])
-    plain = dataclasses.asdict(dataclasses.replace(real, name=f"real {size[0]}x{size[1]}", camera=camera))
-    path = folder / "profile.yaml"
-    path.write_text(yaml.safe_dump(_plain_lists(plain)), encoding="utf-8")
-    return path
-
-
-def _plain_lists(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _plain_lists(item) for key, item in value.items()}
-    if isinstance(value, tuple):
-        return [_plain_lists(item) for item in value]
-    return value
+    made = dataclasses.replace(real, name=f"real {size[0]}x{size[1]}", camera=camera)
+    return write_profile(folder / "profile.yaml", made)
 
 
 def _metrics(way: Way, usage: dict[str, Usage]) -> dict[str, Metric]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from tether.arguments import not_negative
+from tether.config import plain
 from tether.errors import Fault, InvalidInputError
-from tether.files import replaced
 from tether.results import header, write_json
 
 if TYPE_CHECKING:
@@ -141,24 +141,17 @@ class Files:
     def keep(self, calibration: RobotCalibration, profile: Profile, figures: dict[str, Any]) -> None:
         """Write all three files, and read back what a robot will read."""
         from tether.hardware.calibration import write_calibration
-        from tether.world.profile import load_profile
+        from tether.world.profile import load_profile, write_profile
 
         done = time.strftime("%Y-%m-%d", time.gmtime())
         calibration = dataclasses.replace(calibration, robot=self._name, measured=f"tether calibrate, {done}")
         write_calibration(self._calibration, calibration)
         profile = dataclasses.replace(profile, doc=f"Measured on the robot {self._name}, {done}; see calibrate.json.")
-        with replaced(self._profile, durable=True) as file:
-            file.write(yaml.safe_dump(_plain(dataclasses.asdict(profile)), sort_keys=False, width=120).encode())
-        self._result |= _plain(figures)
+        write_profile(self._profile, profile, durable=True)
+        self._result |= plain(figures)
         write_json(self._figures, self._result)
         load_profile(self._profile)
-        sys.stdout.write(yaml.safe_dump(_plain(figures), sort_keys=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value
+        sys.stdout.write(yaml.safe_dump(plain(figures), sort_keys=False))
 
 
 def _check(a: argparse.Namespace) -> None:
@@ -223,7 +216,7 @@ def run_latency(arguments: argparse.Namespace) -> int:
     with stand(settings, a.robot, a.task, a.profile, a.seed, load_calibration(settings.calibration)) as bench:
         measured = delays(bench, Operator(bench), a.joint, a.amplitude_rad, a.seconds, settings.camera.rate_hz)
     if a.json is not None:
-        write_json(a.json, {**header("latency", a.seed), "robot": a.robot, **_plain(dataclasses.asdict(measured))})
+        write_json(a.json, {**header("latency", a.seed), "robot": a.robot, **plain(dataclasses.asdict(measured))})
     sys.stdout.write(_table(measured))
     return 0
 

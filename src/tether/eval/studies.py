@@ -12,10 +12,10 @@ import numpy as np
 
 from tether.assembly import profile
 from tether.eval.statistics import summarise
-from tether.eval.study import Cell, Results, write_profile
+from tether.eval.study import Cell, Results
 from tether.student.observation import MODALITIES
 from tether.student.profiles import Spread, draw
-from tether.world.profile import Profile
+from tether.world.profile import Profile, write_profile
 
 _BEYOND = 0.25
 """Share of a range's width by which it is widened at either end."""

@@ -11,17 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tether.assembly import profile, settings_hashes
 from tether.contracts import EpisodeResult
 from tether.eval.journal import Journal
 from tether.eval.result import Setting
 from tether.eval.runner import evaluate
 from tether.eval.statistics import summarise
-from tether.files import replaced
 from tether.results import header, write_json
-from tether.world.profile import Profile
 
 
 @dataclass(frozen=True)
@@ -138,21 +134,6 @@ def study_table(results: Results) -> str:
 def write_study(path: Path, study: Study, results: Results) -> None:
     """The study as JSON, whole or not at all."""
     write_json(path, study_json(study, results))
-
-
-def write_profile(path: Path, made: Profile) -> str:
-    """A profile that was computed, as a file that reads back to the same numbers; its path, to be used as a name."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    text = yaml.safe_dump(_plain(dataclasses.asdict(made)), sort_keys=False, allow_unicode=True)
-    with replaced(path) as file:
-        file.write(text.encode())
-    return str(path)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _cell_text(episodes: Sequence[EpisodeResult]) -> str:

@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-import yaml
-
 from tether.assembly import profile, robot
 from tether.contracts import Mode
 from tether.errors import DeadlineError, TetherError
@@ -31,6 +29,7 @@ from tether.resources import resource_path
 from tether.robot.roles import COMMAND_JOINTS
 from tether.safety.settings import load_safety
 from tether.safety.token import KEY_VARIABLE, TokenSigner
+from tether.world.profile import write_profile
 
 WIRE = "/wire"
 PICTURE = (160, 120)
@@ -168,7 +167,7 @@ class LiveGraph:
         arguments = {
             "policy": self._policy,
             "task": self._task,
-            "profile": str(_small_pictures(self._folder)),
+            "profile": _small_pictures(self._folder),
             "mode": "realtime",
             "episodes": str(_EPISODES),
             "seed": str(self._seed),
@@ -214,17 +213,9 @@ def _wired(process: ProcessPlan, extra: Mapping[str, bool | str]) -> ProcessPlan
     )
 
 
-def _small_pictures(folder: Path) -> Path:
+def _small_pictures(folder: Path) -> str:
     """The profile `real` with small pictures, so that rendering does not take what is to be measured."""
     real = profile("real")
     camera = dataclasses.replace(real.camera, width=PICTURE[0], height=PICTURE[1])
-    plain = dataclasses.asdict(dataclasses.replace(real, name="real, small pictures", camera=camera))
-    path = folder / "profile.yaml"
-    path.write_text(yaml.safe_dump(_plain(plain)), encoding="utf-8")
-    return path
-
-
-def _plain(value: object) -> object:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, tuple | list) else value
+    small = dataclasses.replace(real, name="real, small pictures", camera=camera)
+    return write_profile(folder / "profile.yaml", small)

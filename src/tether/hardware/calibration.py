@@ -17,7 +17,7 @@ from typing import Any
 
 import yaml
 
-from tether.config import bounded, load
+from tether.config import bounded, load, plain
 from tether.contracts import F64
 from tether.errors import Fault, InvalidInputError
 from tether.files import replaced
@@ -103,12 +103,12 @@ class RobotCalibration:
     @property
     def digest(self) -> str:
         """SHA-256 of the content."""
-        return hashlib.sha256(json.dumps(self._plain(), sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(json.dumps(self._content(), sort_keys=True).encode()).hexdigest()
 
-    def _plain(self) -> dict[str, Any]:
-        plain: dict[str, Any] = dataclasses.asdict(self)
-        plain.pop("sha256")
-        return plain
+    def _content(self) -> dict[str, Any]:
+        content: dict[str, Any] = dataclasses.asdict(self)
+        content.pop("sha256")
+        return content
 
 
 def load_calibration(path: Path) -> RobotCalibration:
@@ -123,16 +123,10 @@ def load_calibration(path: Path) -> RobotCalibration:
 
 def write_calibration(path: Path, calibration: RobotCalibration) -> None:
     """Write a calibration with its hash, whole or not at all."""
-    plain: Mapping[str, Any] = {**calibration._plain(), "sha256": calibration.digest}
-    text = yaml.safe_dump(_lists(plain), sort_keys=False, width=120)
+    content: Mapping[str, Any] = {**calibration._content(), "sha256": calibration.digest}
+    text = yaml.safe_dump(plain(content), sort_keys=False, width=120)
     with replaced(path, durable=True) as file:
         file.write(text.encode())
-
-
-def _lists(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _lists(item) for key, item in value.items()}
-    return [_lists(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def with_bias(calibration: RobotCalibration, gyro_rad_s: F64, accel_m_s2: F64, measured: str) -> RobotCalibration:

@@ -13,8 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tether.config import bounded, load
+import yaml
+
+from tether.config import bounded, load, plain
 from tether.errors import Fault, InvalidInputError
+from tether.files import replaced
 
 
 def rising(record: Any, *names: str) -> list[Fault]:
@@ -148,3 +151,15 @@ def content_hash(record: Any, left_out: tuple[str, ...] = ()) -> str:
 def load_profile(path: Path) -> Profile:
     """Read and check a profile; raises InvalidInputError with every fault in the file."""
     return load(path, Profile)
+
+
+def write_profile(path: Path, made: Profile, *, durable: bool = False) -> str:
+    """A profile that was computed, as a file that reads back to the same numbers; its path, to be used as a name.
+
+    durable: on the disk when this returns.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    text = yaml.safe_dump(plain(dataclasses.asdict(made)), sort_keys=False, allow_unicode=True, width=120)
+    with replaced(path, durable=durable) as file:
+        file.write(text.encode())
+    return str(path)

@@ -62,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     if not a.no_report:
         from tether.eval.report import write_report
 
-        sys.stdout.write(f"  report  {write_report(folder, setting, results, bag)}\n")
+        timed = bag if a.realtime else None  # lockstep records no times
+        sys.stdout.write(f"  report  {write_report(folder, setting, results, timed)}\n")
     return 0
 
 

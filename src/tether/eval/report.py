@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 from tether.bench.way import read_way
 from tether.contracts import EpisodeResult
+from tether.eval.figures import figure_html, pyplot
 from tether.eval.film import film
 from tether.eval.result import Setting, as_rows
 from tether.eval.statistics import summarise
@@ -103,22 +103,13 @@ def _episode_table(results: Sequence[EpisodeResult]) -> str:
 
 
 def _plots(results: Sequence[EpisodeResult]) -> str:
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    figure, (times, attempts, failures) = pyplot.subplots(1, 3, figsize=(11, 3.2), constrained_layout=True)
+    figure, (times, attempts, failures) = pyplot().subplots(1, 3, figsize=(11, 3.2), constrained_layout=True)
     _plot_times(times, results)
     _plot_attempts(attempts, results)
     _plot_failures(failures, results)
     for axes in (times, attempts, failures):
         axes.spines[["top", "right"]].set_visible(False)
-    out = io.StringIO()
-    figure.savefig(out, format="svg")
-    pyplot.close(figure)
-    text = out.getvalue()
-    return f"<figure>{text[text.index('<svg') :]}</figure>"
+    return figure_html(figure)
 
 
 def _plot_times(axes: Any, results: Sequence[EpisodeResult]) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import html
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from tether.bench.way import Split, Way
+from tether.eval.figures import figure_html, pyplot
 
 _COLOUR, _WHOLE_COLOUR = "#3f6ea8", "#1c2430"
 _STEPS = {
@@ -73,12 +73,7 @@ def section(way: Way) -> str:
 
 
 def _figure(steps: Sequence[Step]) -> str:
-    import matplotlib
-
-    matplotlib.use("svg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(9, 0.45 * len(steps) + 0.9), constrained_layout=True)
+    figure, axes = pyplot().subplots(figsize=(9, 0.45 * len(steps) + 0.9), constrained_layout=True)
     colours = [_COLOUR] * (len(steps) - 1) + [_WHOLE_COLOUR]
     axes.barh(range(len(steps)), [s.mean for s in steps], left=[s.start for s in steps], height=0.6, color=colours)
     for place, step in enumerate(steps):
@@ -86,8 +81,4 @@ def _figure(steps: Sequence[Step]) -> str:
     axes.set(yticks=range(len(steps)), yticklabels=[s.words for s in steps], xlabel="ms, mean over decisions")
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
-    out = io.StringIO()
-    figure.savefig(out, format="svg")
-    pyplot.close(figure)
-    text = out.getvalue()
-    return f"<figure>{text[text.index('<svg') :]}</figure>"
+    return figure_html(figure)

@@ -22,7 +22,16 @@ from tether.assembly import make_gate_model, robot, skill_of_task
 from tether.codec import convert, decode, encode, sensors
 from tether.codec.convert.guarding import beat_from, claimed_reward_from, heartbeat_message, servo_sample_from
 from tether.codec.convert.reward import reward_message
-from tether.codec.diagnostics import Diagnosis, Wellness, diagnostics_message
+from tether.codec.diagnostics import (
+    SERVO,
+    SERVO_BUS,
+    SERVO_CURRENT,
+    SERVO_TEMPERATURE,
+    SERVO_VOLTAGE,
+    Diagnosis,
+    Wellness,
+    diagnostics_message,
+)
 from tether.contracts import (
     TICK_NS,
     EpisodeResult,
@@ -115,9 +124,9 @@ def _of_an_episode() -> list[tuple[Topic, Any]]:
 
 
 def _diagnostics() -> Any:
-    well = {"temperature_c": "35", "current_a": "0.10", "voltage_v": "12.0"}
-    told = [Diagnosis(Wellness.OK, f"servo {name}", "ok", "", well) for name in COMMAND_JOINTS]
-    return diagnostics_message(0, [Diagnosis(Wellness.OK, "servo bus", "connected", "", {}), *told])
+    well = {SERVO_TEMPERATURE: "35", SERVO_CURRENT: "0.10", SERVO_VOLTAGE: "12.0"}
+    told = [Diagnosis(Wellness.OK, SERVO + name, "ok", "", well) for name in COMMAND_JOINTS]
+    return diagnostics_message(0, [Diagnosis(Wellness.OK, SERVO_BUS, "connected", "", {}), *told])
 
 
 def _reward(number: int, stamp_ns: int) -> Any:

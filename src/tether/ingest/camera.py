@@ -80,7 +80,7 @@ class CameraIngest:
         self.received = 0
         self._encoder = encoder
         self._sequence = 0
-        self._same, self._digest = 0, -1
+        self._forget_content()
 
     @property
     def runtimes(self) -> dict[str, str]:
@@ -91,7 +91,7 @@ class CameraIngest:
         """Forget stamps and start sequence numbers anew (start of an episode); counters stay."""
         self.admission.reset()
         self._sequence = 0
-        self._same, self._digest = 0, -1
+        self._forget_content()
 
     def ingest(
         self,
@@ -113,7 +113,7 @@ class CameraIngest:
         if admission.rejection is not None:
             return self._refuse(ref, camera, admission.rejection, admission.jump)
         if admission.jump is not None:
-            self._same, self._digest = 0, -1
+            self._forget_content()
         stuck = self._stuck(message)
         if stuck is not None:
             return self._refuse(ref, camera, stuck, admission.jump)
@@ -136,6 +136,9 @@ class CameraIngest:
             )
         seen = self._encoder.look(rgb, camera)
         return CameraResult(ImageFeature(ref, camera, seen.detections, seen.tokens), rgb, None)
+
+    def _forget_content(self) -> None:
+        self._same, self._digest = 0, -1
 
     def _stuck(self, message: RawImage | CompressedImage | ImageSample) -> Rejection | None:
         """No two pictures of a real camera are the same, bit for bit: its pixels are noisy."""

@@ -41,9 +41,15 @@ class Tape:
         self.records.append(Record(T0_NS + round(at_ms * 1e6), topic, encode(msg)))
 
     def gate(
-        self, at_ms: float, scale: float, mode: Mode = Mode.ACTIVE, position: np.ndarray = REST, tick: int | None = None
+        self,
+        at_ms: float,
+        scale: float,
+        mode: Mode = Mode.ACTIVE,
+        position: np.ndarray = REST,
+        tick: int | None = None,
+        own_ms: float | None = None,
     ) -> None:
-        """One tick of the gate: set-points, twist and verdict."""
+        """One tick of the gate: set-points, twist and verdict. own_ms: when it was, by the gate's own clock."""
         number = self.tick if tick is None else tick
         self.tick = number + 1
         command = _command(number, position)
@@ -51,7 +57,8 @@ class Tape:
         output = GateOutput(command, mode, scale, verdicts, None)
         self.put(at_ms, topics.JOINT_COMMAND, sensors.joint_command_message(command))
         self.put(at_ms, topics.CMD_VEL, sensors.twist_message(command))
-        self.put(at_ms, topics.VERDICT, convert.verdict_message(output, 0, (), 0))
+        steady_ns = 0 if own_ms is None else T0_NS + round(own_ms * 1e6)
+        self.put(at_ms, topics.VERDICT, convert.verdict_message(output, 0, (), steady_ns))
 
     def applied(self, at_ms: float, position: np.ndarray = REST, by_watchdog: bool = False) -> None:
         """What the world says it applied."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from fault_tape import T0_NS, Tape
+from fault_tape import REST, T0_NS, Tape
 
 from tether.contracts import Mode
 from tether.faults.measure import Series, episode_began, first_motion, measure_stop, was_blind
@@ -36,6 +36,33 @@ def test_first_safe_set_point_and_standstill_count_from_the_injection(tape: Tape
     assert stop.stop_ms == pytest.approx(85.0)
     assert stop.standstill_ms == pytest.approx(386.0)
     assert stop.still_ms == pytest.approx(301.0)
+
+
+def test_what_the_gate_says_of_its_stop_is_told_apart_from_the_way_to_the_observer(tape: Tape) -> None:
+    for ms in range(0, 1000, 10):
+        tape.gate(ms + 7, 1.0 if ms < 190 else 0.0, own_ms=ms + (8 if ms == 150 else 0))
+    stop = measure_stop(series(tape), at(100), at(1000))
+    assert (stop.stop_ms, stop.gate_ms) == (pytest.approx(97.0), pytest.approx(90.0))
+    assert stop.gap_ms == pytest.approx(18.0)
+    assert stop.why == "command_age: made up"
+
+
+def test_what_the_observer_takes_late_was_at_the_actuators_when_the_world_says_that_it_was_applied(tape: Tape) -> None:
+    moving, held = REST + 0.1, REST + 0.2
+    for ms in range(0, 1000, 10):
+        late = 800 if ms >= 180 else 0
+        tape.gate(ms + late, 1.0 if ms < 180 else 0.0, position=moving if ms < 180 else held, own_ms=ms)
+        tape.applied(ms + 12, position=moving if ms < 180 else held)
+    tape.records.sort(key=lambda record: record.at_ns)
+    stop = measure_stop(series(tape), at(100), at(1900))
+    assert stop.stop_ms == pytest.approx(92.0)
+
+
+def test_set_points_that_the_gate_also_let_move_prove_no_stop(tape: Tape) -> None:
+    for ms in range(0, 1000, 10):
+        tape.gate(ms, 1.0 if ms < 180 else 0.0)
+        tape.applied(ms + 5)
+    assert measure_stop(series(tape), at(100), at(1000)).stop_ms == pytest.approx(80.0)
 
 
 def test_a_moment_at_which_nothing_passes_is_not_yet_the_stop(tape: Tape) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tether.errors import InvalidInputError
+from tether.resources import resource_path
 from tether.safety.heartbeat import (
     AgentRule,
     Beat,
@@ -20,6 +22,7 @@ from tether.safety.heartbeat import (
     Pulse,
     worst,
 )
+from tether.safety.settings import load_safety
 
 MS = 1_000_000
 S = 1000 * MS
@@ -124,12 +127,42 @@ def test_pulse_beats_from_the_turn_of_a_closely_watched_loop_and_the_rest_rides_
     pulse = Pulse(RULES)
     assert not pulse.turn("fusion", 0), "300 ms is no close deadline"
     assert pulse.turn("opd_bridge", 0)
-    assert pulse.take(0) == (("fusion", "opd_bridge"), (1, 1))
+    assert pulse.take() == (("fusion", "opd_bridge"), (1, 1))
     assert not pulse.turn("opd_bridge", 39 * MS)
     assert pulse.turn("opd_bridge", 40 * MS)
-    assert pulse.take(40 * MS) == (("fusion", "opd_bridge"), (1, 3))
-    assert pulse.take(70 * MS) == (("fusion", "opd_bridge"), (1, 3)), "somebody else's beat, with nothing new"
+    assert pulse.take() == (("fusion", "opd_bridge"), (1, 3))
+    assert pulse.take() == (("fusion", "opd_bridge"), (1, 3)), "somebody else's beat, with nothing new"
     assert pulse.turn("opd_bridge", 90 * MS), "it did not put off this one"
+
+
+def test_turn_without_a_beat_of_its_own_is_not_told_later_as_if_it_had_happened_then() -> None:
+    pulse, monitor = Pulse(RULES), HeartbeatMonitor(RULES)
+    assert pulse.turn("opd_bridge", 0)
+    monitor.hear(Beat("opd_bridge", 1, *pulse.take()), 0)
+    assert not pulse.turn("opd_bridge", 30 * MS)
+    monitor.hear(Beat("opd_bridge", 1, *pulse.take()), 80 * MS)  # the process's own beat, when nothing turns any more
+    assert [each.loop for each in monitor.offline(90 * MS)] == ["opd_bridge"]
+
+
+@given(st.lists(st.integers(30, 69), min_size=3, max_size=10), st.integers(0, 399), st.integers(0, 9))
+def test_with_the_shipped_rules_a_loop_that_dies_is_found_out_within_80_ms_of_its_last_turn(
+    gaps_ms: list[int], idle_phase_ms: int, tick_phase_ms: int
+) -> None:
+    """Whatever the jitter of its turns and the phase of its process's idle beats; and no sooner than it dies."""
+    rules = load_safety(resource_path("config", "safety.yaml")).heartbeats
+    pulse, monitor = Pulse(rules), HeartbeatMonitor(rules)
+    turns_ms = set(np.cumsum(gaps_ms).tolist())
+    last_ms = max(turns_ms)
+    found_ms = None
+    for now_ms in range(last_ms + 300):
+        now_ns = now_ms * MS
+        idle = now_ms % round(rules.idle_beat_ms) == idle_phase_ms
+        turned = now_ms in turns_ms and pulse.turn("opd_bridge", now_ns)
+        if turned or idle:
+            monitor.hear(Beat("opd_bridge", 1, *pulse.take()), now_ns)
+        if found_ms is None and now_ms % 10 == tick_phase_ms and monitor.offline(now_ns):
+            found_ms = now_ms
+    assert found_ms is not None and 70 < found_ms - last_ms <= 81
 
 
 def test_frozen_20_hz_loop_is_offline_within_the_stop_budget_of_100_ms() -> None:
@@ -138,7 +171,7 @@ def test_frozen_20_hz_loop_is_offline_within_the_stop_budget_of_100_ms() -> None
         now_ns = tick * 10 * MS
         frozen = tick > 60
         if tick % 5 == 0 and not frozen and pulse.turn("opd_bridge", now_ns):
-            monitor.hear(Beat("composed", 1, *pulse.take(now_ns)), now_ns)
+            monitor.hear(Beat("composed", 1, *pulse.take()), now_ns)
         offline = monitor.offline(now_ns)
         assert bool(offline) == (tick > 68), tick
 

@@ -19,8 +19,8 @@ class Injection:
     stop_ms: to the first safe set-point at the actuators' input; standstill_ms: until the robot stood; still_ms: the
     one less the other; None where it did not come, or cannot. recovery_s: from the end of the fault until the gate let
     the robot move. said: the event that the table asks for was published. blind: the observer itself was late between
-    fault and stop, so stop_ms may be too long. unsafe: commands that should not have been, in words. lost: records
-    missing.
+    fault and stop, so stop_ms may be too long. gate_ms, gap_ms, why: see `tether.faults.measure.Stop`. unsafe: commands
+    that should not have been, in words. lost: records missing.
     """
 
     fault: str
@@ -28,6 +28,9 @@ class Injection:
     stop_ms: float | None
     standstill_ms: float | None
     still_ms: float | None
+    gate_ms: float | None
+    gap_ms: float | None
+    why: str
     recovery_s: float | None
     said: bool
     blind: bool

@@ -6,13 +6,15 @@ Pure. Times are ns of the steady clock, as the probe took the messages: transpor
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from tether import topics
 from tether.codec import convert, decode
-from tether.contracts import Mode
+from tether.contracts import TICK_NS, Mode
 from tether.faults.recording import OBSERVER_LATE, Record
 from tether.faults.table import End
 
@@ -36,6 +38,12 @@ class Set:
     scale: float
     mode: Mode
     episode: int
+    tick_ns: int = 0
+    """Steady time of the gate's tick that sent it; 0 where the gate did not say."""
+    why: str = ""
+    """What let nothing pass: the checks of scale 0 and what they said."""
+    position: bytes = b""
+    """Set-points of the joints, as their bytes."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +52,8 @@ class Applied:
 
     at_ns: int
     by_watchdog: bool
+    position: bytes = b""
+    """As in `Set`: what the world applied is what the gate sent, bit for bit."""
 
 
 @dataclass(frozen=True)
@@ -75,8 +85,8 @@ class Series:
     """(time, kind) of each event."""
     blind: list[tuple[int, int]] = field(default_factory=list)
     """(from, to) of each time in which the observer had to wait for the processor."""
-    _came: dict[int, int] = field(default_factory=dict)
-    _judged: dict[int, tuple[float, Mode, int]] = field(default_factory=dict)
+    _came: dict[int, tuple[int, bytes]] = field(default_factory=dict)
+    _judged: dict[int, tuple[float, Mode, int, int, str]] = field(default_factory=dict)
 
     def add(self, records: Iterable[Record]) -> None:
         """Take records; set-points and the verdict on them find each other by their stamp."""
@@ -87,14 +97,17 @@ class Series:
                 continue
             msg = decode(record.raw, record.topic.type)
             if record.topic is topics.JOINT_COMMAND:
-                self._came[convert.to_ns(msg.header.stamp)] = record.at_ns
+                self._came[convert.to_ns(msg.header.stamp)] = record.at_ns, _bytes_of(msg)
                 self._pair(convert.to_ns(msg.header.stamp))
             elif record.topic is topics.VERDICT:
                 stamp_ns = convert.to_ns(msg.stamp)
-                self._judged[stamp_ns] = (float(msg.scale), Mode(int(msg.mode)), int(msg.episode))
+                said = zip(msg.checks, msg.scales, msg.reasons, strict=True)
+                why = "; ".join(f"{check}: {reason}" for check, scale, reason in said if not scale > 0.0)
+                judged = float(msg.scale), Mode(int(msg.mode)), int(msg.episode), int(msg.steady_ns), why
+                self._judged[stamp_ns] = judged
                 self._pair(stamp_ns)
             elif record.topic is topics.EXECUTED:
-                self.applied.append(Applied(record.at_ns, bool(msg.watchdog_stop)))
+                self.applied.append(Applied(record.at_ns, bool(msg.watchdog_stop), _bytes_of(msg)))
             elif record.topic is topics.MEASURES:
                 truth = convert.truth_from(msg)
                 vx, vy, wz = truth.base_twist
@@ -110,15 +123,21 @@ class Series:
         for name in ("sets", "applied", "motion"):
             rows = getattr(self, name)
             setattr(self, name, [row for row in rows if row.at_ns >= at_ns])
-        self._came = {stamp: at for stamp, at in self._came.items() if at >= at_ns}
+        self._came = {stamp: came for stamp, came in self._came.items() if came[0] >= at_ns}
         self._judged = {stamp: row for stamp, row in self._judged.items() if stamp in self._came}
 
     def _pair(self, stamp_ns: int) -> None:
         if stamp_ns in self._came and stamp_ns in self._judged:
-            at_ns, judged = self._came.pop(stamp_ns), self._judged.pop(stamp_ns)
-            self.sets.append(Set(at_ns, stamp_ns, *judged))
+            (at_ns, position), judged = self._came.pop(stamp_ns), self._judged.pop(stamp_ns)
+            self.sets.append(Set(at_ns, stamp_ns, *judged, position=position))
             if len(self.sets) > 1 and self.sets[-2].at_ns > at_ns:
                 self.sets.sort(key=lambda row: row.at_ns)
+
+
+def _bytes_of(msg: Any) -> bytes:
+    """Set-points by the order of the joints' names."""
+    values = zip(msg.joint_names if hasattr(msg, "joint_names") else msg.name, msg.position, strict=True)
+    return np.array([value for _, value in sorted(values)], np.float64).tobytes()
 
 
 _READ = (
@@ -136,6 +155,9 @@ class Stop:
     """How the robot was at the end of the fault and how it came there. ms from the injection; None: did not come.
 
     still_ms: standstill after the first safe set-point, which is what the same stop takes without a fault before it.
+    gate_ms: to the gate's own tick that made it, by the gate's steady clock; the rest of stop_ms is the way to the
+    observer. None where the gate made none. gap_ms: longest time between two of the gate's ticks until then. why: what
+    the gate said of it.
     """
 
     end: End
@@ -143,6 +165,9 @@ class Stop:
     standstill_ms: float | None
     seen: bool
     """Whether anybody saw the robot then: a world that is dead tells nobody how it stands."""
+    gate_ms: float | None = None
+    gap_ms: float | None = None
+    why: str = ""
 
     @property
     def still_ms(self) -> float | None:
@@ -156,19 +181,30 @@ def measure_stop(series: Series, injected_ns: int, until_ns: int) -> Stop:
     """What happened between injection and the end of the fault.
 
     The first safe set-point is the first one, of gate or watchdog, after the last by which the gate let the robot move.
+    It was at the actuators' input no later than it came here, and no later than the world's word that it was applied.
     """
     sets = [row for row in series.sets if injected_ns <= row.at_ns <= until_ns]
     applied = [row for row in series.applied if injected_ns <= row.at_ns <= until_ns]
     moved_ns = max((row.at_ns for row in sets if row.scale > 0.0), default=injected_ns)
-    safe = [row.at_ns for row in sets if row.at_ns >= moved_ns and not row.scale > 0.0]
-    safe += [row.at_ns for row in applied if row.at_ns >= moved_ns and row.by_watchdog]
+    held = [row for row in sets if row.at_ns >= moved_ns and not row.scale > 0.0]
+    safe = [row.at_ns for row in held]
+    held_at = {row.position for row in held} - {row.position for row in sets if row.scale > 0.0}
+    safe += [row.at_ns for row in applied if (row.at_ns >= moved_ns and row.by_watchdog) or row.position in held_at]
     end = _end(sets, applied, moved_ns, until_ns)
     seen = any(until_ns - SILENT_NS <= row.at_ns <= until_ns for row in reversed(series.motion))
     if end in (End.MOVES, End.UNDRIVEN) or not safe:
         return Stop(end, None, None, seen)
     still_ns = _standstill(series.motion, injected_ns, until_ns)
     standstill_ms = None if still_ns is None else _ms(still_ns - injected_ns)
-    return Stop(end, _ms(min(safe) - injected_ns), standstill_ms, seen)
+    stop = Stop(end, _ms(min(safe) - injected_ns), standstill_ms, seen)
+    return replace(stop, **_of_the_gate(series, held[0], injected_ns)) if held and held[0].tick_ns else stop
+
+
+def _of_the_gate(series: Series, first: Set, injected_ns: int) -> dict[str, Any]:
+    """What the gate's own clock says of its first safe set-point."""
+    ticks = [row.tick_ns for row in series.sets if injected_ns - TICK_NS <= row.tick_ns <= first.tick_ns]
+    gap_ns = max((new - old for old, new in pairwise(sorted(ticks))), default=0)
+    return {"gate_ms": _ms(first.tick_ns - injected_ns), "gap_ms": _ms(gap_ns), "why": first.why}
 
 
 def _end(sets: Sequence[Set], applied: Sequence[Applied], moved_ns: int, until_ns: int) -> End:

@@ -46,6 +46,7 @@ def as_json(
         "per_fault": {name: _fault(table, name, ones) for name, ones in sorted(by_fault.items())},
         "per_class": {name: _figures(table, ones) for name, ones in sorted(by_class.items())},
         "not_run": dict(table.not_run),
+        "past_the_bar": [_past(one) for one in injections if _late(table.faults[one.fault], one)],
         "unsafe": [f"{one.fault}: {text}" for one in injections for text in one.unsafe],
     }
 
@@ -92,6 +93,8 @@ def _figures(table: FaultTable, ones: Sequence[Injection]) -> dict[str, Any]:
         "late": sum(_late(table.faults[one.fault], one) for one in ones),
         "blind": sum(one.blind for one in ones),
         **_percentiles("stop_ms", [one.stop_ms for one in ones]),
+        **_percentiles("gate_ms", [one.gate_ms for one in ones]),
+        "gap_ms_max": _percentile([one.gap_ms for one in ones], 100),
         **_percentiles("standstill_ms", [one.standstill_ms for one in ones]),
         **_percentiles("no_fault_stop_ms", [one.still_ms for one in ones]),
         "to_recover": len(recoverable),
@@ -99,6 +102,11 @@ def _figures(table: FaultTable, ones: Sequence[Injection]) -> dict[str, Any]:
         "recovery_s_p50": _percentile([one.recovery_s for one in recoverable], 50),
         "recovery_s_max": _percentile([one.recovery_s for one in recoverable], 100),
     }
+
+
+def _past(one: Injection) -> dict[str, Any]:
+    """Where the time of an injection went that did not keep its bar."""
+    return {"fault": one.fault, "stop_ms": one.stop_ms, "gate_ms": one.gate_ms, "gap_ms": one.gap_ms, "why": one.why}
 
 
 def _late(spec: FaultSpec, one: Injection) -> bool:

@@ -1,7 +1,8 @@
 """Heartbeats: one beat a process, which carries how often each of its loops has turned.
 
 Sender: `Pulse` counts turns and says when a beat is due. A loop that is watched closely beats from within its own turn,
-so that a beat is the proof of a turn and nothing waits for a timer; the rest of the process rides along.
+so that a beat is the proof of a turn and nothing waits for a timer; the rest of the process rides along. Nobody else's
+beat tells of a turn of such a loop: told later, it would look as if the loop had turned then.
 
 Receiver: `HeartbeatMonitor` keeps when each loop was last seen to have turned. A beat whose counter stands still is no
 sign of life. `offline` costs one comparison while all is well, so the gate may ask at every tick.
@@ -110,25 +111,25 @@ class Pulse:
     def __init__(self, rules: HeartbeatRules) -> None:
         self._counts: dict[str, int] = {}
         self._told_ns: dict[str, int] = {}
-        self._untold: set[str] = set()
+        self._told: dict[str, int] = {}
         self._close_ns = round(rules.close_beat_ms * 1e6)
         self._closely = frozenset(n for n, rule in rules.loops.items() if rule.deadline_ms < rules.close_below_ms)
 
     def turn(self, loop: str, now_ns: int) -> bool:
         """A loop has turned. True if a beat is due now."""
-        self._counts[loop] = self._counts.get(loop, 0) + 1
+        count = self._counts[loop] = self._counts.get(loop, 0) + 1
         if loop not in self._closely:
             return False
-        self._untold.add(loop)
         told_ns = self._told_ns.get(loop)
-        return told_ns is None or now_ns - told_ns >= self._close_ns
+        due = told_ns is None or now_ns - told_ns >= self._close_ns
+        if due:
+            self._told_ns[loop], self._told[loop] = now_ns, count
+        return due
 
-    def take(self, now_ns: int) -> tuple[tuple[str, ...], tuple[int, ...]]:
-        """Names and counts for a beat that is sent now."""
-        # A beat that tells nothing new of a loop does not put off the next that would.
-        self._told_ns.update(dict.fromkeys(self._untold, now_ns))
-        self._untold.clear()
-        return tuple(self._counts), tuple(self._counts.values())
+    def take(self) -> tuple[tuple[str, ...], tuple[int, ...]]:
+        """Names and counts for a beat that is sent now: of closely watched loops, the last turn that had a beat."""
+        counts = {**self._counts, **self._told}
+        return tuple(counts), tuple(counts.values())
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,8 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from tether_ros import qos
 from tether_ros.executor import DrainingExecutor
+from tether_ros.process import go_first
+from tether_safety.safety_supervisor import SafetySupervisorNode
 
 from tether import topics
 from tether.codec import encode, message, sensors
@@ -199,6 +201,8 @@ def main() -> int:
     with contextlib.suppress(OSError):  # as the gate goes before others: whoever measures it must not be late
         os.setpriority(os.PRIO_PROCESS, 0, _NICENESS)
         Path("/proc/self/autogroup").write_text(str(_NICENESS), encoding="ascii")
+    with contextlib.suppress(OSError):
+        go_first(SafetySupervisorNode.realtime_priority)
     rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()

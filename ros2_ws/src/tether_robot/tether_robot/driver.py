@@ -31,6 +31,7 @@ class DriverNode(StageNode):
     """See `tether.hardware`."""
 
     niceness = -5
+    realtime_priority = 20
 
     def __init__(self) -> None:
         super().__init__("driver")

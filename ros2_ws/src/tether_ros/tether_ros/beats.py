@@ -39,9 +39,9 @@ class Beats:
 
     def send(self) -> None:
         """Beat now."""
-        now_ns = time.monotonic_ns()
-        loops, counts = self._pulse.take(now_ns)
-        self._publisher.publish(encode(heartbeat_message(self._process, os.getpid(), loops, counts, now_ns)))
+        loops, counts = self._pulse.take()
+        message = heartbeat_message(self._process, os.getpid(), loops, counts, time.monotonic_ns())
+        self._publisher.publish(encode(message))
 
 
 def process_name(nodes: Sequence[Node], program: str) -> str:

@@ -61,6 +61,8 @@ class StageNode(LifecycleNode):
     exit_status = 0
     niceness = 0
     """How much its process gives way to others (negative: goes before them), as `nice` counts."""
+    realtime_priority = 0
+    """Above 0: its process runs before all that are not of a real-time class, where that is allowed (SCHED_RR)."""
     hub = Hub()
     """What is handed over within the process; set before the node is configured."""
     housemates: frozenset[str] = frozenset()

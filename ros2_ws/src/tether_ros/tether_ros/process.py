@@ -101,10 +101,18 @@ def _take_turn(nodes: Sequence[StageNode]) -> None:
 
     Going before others takes a right that not everybody has. Where Linux groups processes by session (autogroup, see
     sched(7)), niceness counts inside a session only, and the sessions share the processor evenly; a process that leads
-    one then weighs its session, too.
+    one then weighs its session, too. A real-time class goes before all that; who is denied it makes do with niceness.
     """
+    if nodes[0].mode is not Mode.REALTIME:
+        return
+    priority = min(node.realtime_priority for node in nodes)
+    if priority:
+        try:
+            go_first(priority)
+        except OSError as error:
+            nodes[0].get_logger().debug(f"SCHED_RR {priority} is not given: {error}")
     niceness = min(node.niceness for node in nodes)
-    if nodes[0].mode is not Mode.REALTIME or niceness == 0:
+    if niceness == 0:
         return
     try:
         target = os.getpriority(os.PRIO_PROCESS, 0) + niceness
@@ -114,6 +122,12 @@ def _take_turn(nodes: Sequence[StageNode]) -> None:
             _AUTOGROUP.write_text(str(niceness), encoding="ascii")
     except OSError as error:
         nodes[0].get_logger().debug(f"niceness {niceness} is not given: {error}")
+
+
+def go_first(priority: int) -> None:
+    """Have all threads of this process, and those that they make, run under SCHED_RR. OSError where that is denied."""
+    for thread in _THREADS.iterdir():  # DDS has made some already
+        os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(priority))
 
 
 def _done(nodes: Sequence[StageNode], interrupted: Sequence[float]) -> bool:

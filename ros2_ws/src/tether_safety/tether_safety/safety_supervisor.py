@@ -38,6 +38,7 @@ class SafetySupervisorNode(StageNode):
         at_decision=frozenset({DECISION}),
     )
     niceness = -10
+    realtime_priority = 20
 
     def __init__(self) -> None:
         super().__init__("safety_supervisor")

@@ -18,6 +18,8 @@ from tether.robot.raw import RawRobot, read_robot
 from tether.robot.resources import ResourceFinder
 from tether.robot.xmltree import Element, UnreadableError, XmlText, parse_xml, read_xml_text
 
+_SRDF_TAGS = frozenset({"group", "group_state", "disable_collisions", "end_effector", "virtual_joint", "passive_joint"})
+_MACROS_SHOWN = 4
 _PLAIN_RULES = (*joints.RULES, *inertia.RULES, *sizes.RULES, *naming.RULES, *references.RULES)
 
 
@@ -79,7 +81,9 @@ def check_file(
         meant_as_xacro = path.suffix.lower() == ".xacro"
         left = list(references.unexpanded_xacro(root))
         if meant_as_xacro:
+            macros = [child.get("name") or "?" for child in root.walk() if child.tag == "xacro:macro"]
             root = _robot_element(parse_xml(expand_by(path, package_paths)))
+            _refuse_part(root, macros)
             left = list(references.unexpanded_xacro(root))
         found += left
     except UnreadableError as reason:
@@ -124,6 +128,10 @@ def check_robot(robot: RawRobot, root: Element, finder: ResourceFinder, tree_com
 
 def _robot_element(root: Element) -> Element:
     if root.tag == "robot":
+        tags = {child.tag for child in root.children}
+        if tags & _SRDF_TAGS and not tags & {"link", "joint"}:
+            what = "is an SRDF (groups of joints and collisions to pass over, for MoveIt), which describes no robot"
+            raise UnreadableError(Rule.NOT_URDF, what, "name the URDF or xacro file that it belongs to", root.line)
         return root
     known = {
         "sdf": "SDFormat",
@@ -138,6 +146,16 @@ def _robot_element(root: Element) -> Element:
         "name a URDF or xacro file",
         root.line,
     )
+
+
+def _refuse_part(root: Element, macros: Sequence[str]) -> None:
+    """Refuse xacro that builds nothing by itself: there is no robot to judge yet."""
+    if {child.tag for child in root.children} & {"link", "joint"} or (root.get("name") and not macros):
+        return
+    shown = ", ".join(macros[:_MACROS_SHOWN]) + (", …" if len(macros) > _MACROS_SHOWN else "")
+    what = f"; it defines {shown}" if macros else ""
+    message = f"builds no link or joint, so it is a part that other files include{what}"
+    raise UnreadableError(Rule.ROBOT_EMPTY, message, "check the file that includes it")
 
 
 def _encoding(path: Path, source: XmlText) -> list[Finding]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +48,18 @@ def add_parser(subparsers: Any) -> None:
         default=[],
         help="folder of packages (or a package) for package://, model:// and $(find …); may be given again",
     )
+    check.add_argument(
+        "--arg",
+        metavar="NAME:=VALUE",
+        action="append",
+        default=[],
+        help="value of a xacro:arg, as xacro and ros2 launch take it; may be given again",
+    )
     check.set_defaults(run=_check)
 
 
 def _check(args: argparse.Namespace) -> int:
-    report = check_file(args.file, args.package_path, expand_apart)
+    report = check_file(args.file, args.package_path, partial(expand_apart, arguments=_arguments(args.arg)))
     sys.stdout.write(as_table(report))
     if args.json is not None:
         try:
@@ -60,3 +69,16 @@ def _check(args: argparse.Namespace) -> int:
             fault = Fault("--json", f"{args.json}: {failure.strerror}", "a file that can be written")
             raise InvalidInputError("tether urdf check", [fault]) from None
     return int(report.status)
+
+
+def _arguments(words: Sequence[str]) -> dict[str, str]:
+    """Return the values of xacro:args by name. Raises InvalidInputError that names every word of another form."""
+    pairs = [word.partition(":=") for word in words]
+    faults = [
+        Fault("--arg", word, "NAME:=VALUE")
+        for word, (name, sign, _) in zip(words, pairs, strict=True)
+        if not (sign and name)
+    ]
+    if faults:
+        raise InvalidInputError("tether urdf check", faults, "write it as in --arg prefix:=left_")
+    return {name: value for name, _, value in pairs}

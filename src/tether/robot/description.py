@@ -16,6 +16,7 @@ from xml.etree.ElementTree import canonicalize
 from xml.parsers import expat
 
 from tether.errors import Fault, InvalidInputError
+from tether.robot.expressions import HIDING, ForbiddenExpressionError, require_harmless
 from tether.robot.findings import Rule
 from tether.robot.resources import ResourceFinder
 from tether.robot.xmltree import Element, UnreadableError, parse_xml, read_xml_text, without_declaration
@@ -25,6 +26,7 @@ _LOG = logging.getLogger(__name__)
 _XACRO_LOCK = threading.Lock()
 
 XACRO_PREFIX = "xacro:"
+_TRUST_FIX = "if you would let its authors run code here, expand it with xacro by hand and check the result"
 MAX_ELEMENTS = 300_000
 """Expansion stops there: macros that call each other twice grow as entity bombs do."""
 
@@ -42,8 +44,7 @@ def expand(path: str | Path, package_paths: Sequence[Path] = (), arguments: Mapp
 
     package_paths: where `$(find package)` looks, before ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and the packages
     that hold the file. arguments: values of `xacro:arg`. Raises InvalidInputError that names the file and
-    what stands in the way. Xacro evaluates Python expressions: expand only files whose authors you would let
-    run code.
+    what stands in the way. Expressions that reach into Python itself are refused.
     """
     path = Path(path)
     try:
@@ -80,6 +81,11 @@ def expand_xacro(path: Path, package_paths: Sequence[Path] = (), arguments: Mapp
             message = f"{_inside(xacro, path)}macros or includes call themselves without end"
             raise UnreadableError(Rule.XACRO_FAILED, message, "give the recursion an end (xacro:if)") from None
         except Exception as failure:  # expressions in the file are Python and can raise anything
+            cause: Any = failure
+            while getattr(cause, "exc", None) is not None:  # xacro wraps what expressions raise, once a level
+                cause = cause.exc
+            if isinstance(cause, ForbiddenExpressionError):
+                raise UnreadableError(Rule.XACRO_FAILED, f"{_inside(xacro, path)}{cause}", _TRUST_FIX) from None
             message = f"{_inside(xacro, path)}xacro cannot expand it: {_reason(failure)}"
             raise UnreadableError(Rule.XACRO_FAILED, message, _fix(str(failure))) from failure
 
@@ -111,6 +117,16 @@ def _guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
         parse_xml(source)
         return xml.dom.minidom.parseString(without_declaration(source).encode("utf-8"))
 
+    safe_eval, eval_in_parentheses = xacro.safe_eval, substitution_args._eval
+
+    def evaluate(expression: str, *scope: Any) -> Any:
+        require_harmless(expression)
+        return safe_eval(expression, *scope)
+
+    def evaluate_in_parentheses(expression: str, context: Any) -> Any:
+        require_harmless(expression)
+        return eval_in_parentheses(expression, context)
+
     grown = 0
     original_eval_all = xacro.eval_all
 
@@ -125,9 +141,13 @@ def _guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
     replaced = (
         (xacro, "parse", parse),
         (xacro, "eval_all", eval_all),
+        (xacro, "safe_eval", evaluate),
         (xacro, "verbosity", 0),
+        (substitution_args, "_eval", evaluate_in_parentheses),
         (substitution_args, "_eval_find", find),
     )
+    for name in HIDING:
+        xacro._global_symbols.get("python", {}).pop(name, None)
     before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
     find_in_eval = substitution_args._eval_dict["find"]
     said = io.StringIO()
@@ -165,7 +185,7 @@ def _fix(reason: str) -> str:
     if "$(find" in reason:
         return "give the folder that holds the package with --package-path"
     if "Undefined substitution argument" in reason:
-        return "give the xacro:arg a default"
+        return "give it a value with --arg NAME:=VALUE, or the xacro:arg a default"
     if "included file" in reason:
         return "check the path of the xacro:include; relative paths start at the including file"
     return "mend the xacro there"

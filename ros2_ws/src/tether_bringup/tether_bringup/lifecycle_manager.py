@@ -19,10 +19,10 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.parameter import Parameter
 from rclpy.signals import SignalHandlerOptions
 from tether_ros import qos
 from tether_ros.node import Mode
+from tether_ros.parameters import declared_names
 from tether_ros.process import ignore_signals
 
 from tether import topics
@@ -43,8 +43,8 @@ class LifecycleManager(Node):
         """Read the parameters; ValueError names those that are wrong."""
         super().__init__("lifecycle_manager")
         self._stopping = threading.Event()
-        nodes = self._names("nodes", "lifecycle nodes in order of starting; stopped in reverse")
-        self._may_finish = self._names("may_finish", "nodes whose end is the end of the run, not a loss")
+        nodes = declared_names(self, "nodes", "lifecycle nodes in order of starting; stopped in reverse")
+        self._may_finish = declared_names(self, "may_finish", "nodes whose end is the end of the run, not a loss")
         self._ends_on_loss = bool(self._param("end_on_loss", True, "bring all down when a node is lost"))
         self._watch_period_s = self._seconds("watch_period_s", 1.0, "between two looks at the nodes")
         mode = Mode(str(self._param("mode", "realtime", "how the graph keeps time: realtime or lockstep")))
@@ -128,11 +128,6 @@ class LifecycleManager(Node):
     def _param(self, name: str, default: object, doc: str) -> object:
         descriptor = ParameterDescriptor(description=doc, read_only=True)
         return self.declare_parameter(name, default, descriptor).value
-
-    def _names(self, name: str, doc: str) -> list[str]:
-        descriptor = ParameterDescriptor(description=doc, read_only=True)
-        value = self.declare_parameter(name, Parameter.Type.STRING_ARRAY, descriptor).value
-        return [str(item) for item in value or ()]
 
     def _seconds(self, name: str, default: float, doc: str) -> float:
         value = float(str(self._param(name, default, f"seconds {doc}")))

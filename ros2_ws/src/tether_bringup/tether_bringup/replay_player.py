@@ -12,9 +12,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.lifecycle import TransitionCallbackReturn
-from rclpy.parameter import Parameter
 from rclpy.publisher import Publisher
 from tether_ros import qos
 from tether_ros.node import StageNode
@@ -46,8 +44,8 @@ class ReplayPlayerNode(StageNode):
         self._start_s = self.param("start_s", 0.0, "seconds to skip at the beginning")
         self._loop = self.param("loop", False, "begin again at the end")
         self._step = self.param("step", False, "begin paused; needs a terminal")
-        self._remap = self._words("remap", "RECORDED:=PLAYED names")
-        self._topics = self._words("topics", "play only these; none given: all")
+        self._remap = self.names("remap", "RECORDED:=PLAYED names")
+        self._topics = self.names("topics", "play only these; none given: all")
         self._all_topics = self.param("all_topics", False, "play also what the graph publishes, commands included")
         self._clock_hz = self.param("clock_hz", 100.0, "rate of /clock")
         self._report = self.param("report", "", "file for the report as JSON; empty: none")
@@ -117,11 +115,6 @@ class ReplayPlayerNode(StageNode):
         if self._cancelled.is_set():
             return Ask.STOP
         return self._keys.poll() if self._keys is not None else None
-
-    def _words(self, name: str, doc: str) -> list[str]:
-        descriptor = ParameterDescriptor(description=doc)
-        value = self.declare_parameter(name, Parameter.Type.STRING_ARRAY, descriptor).value
-        return [str(word) for word in value or ()]
 
     def _is_wanted(self, topic: TopicInfo, played_as: str) -> bool:
         if topic.name == topics.CLOCK.name:

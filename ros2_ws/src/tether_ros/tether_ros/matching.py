@@ -79,10 +79,13 @@ class Ends:
     inlets: Sequence[tuple[Topic, Callable[[], int]]]
 
 
-def await_match(node: Node, ends: Ends, around: Surroundings, alone: bool) -> list[str]:
+def await_match(
+    node: Node, ends: Ends, around: Surroundings, alone: bool, given_up: Callable[[], str] = str
+) -> list[str]:
     """Wait until everybody that must hear is matched; return in words what is not when the deadline is over.
 
-    alone: outlets need nobody but the peers that must hear them, and inlets need not be fed.
+    alone: outlets need nobody but the peers that must hear them, and inlets need not be fed. given_up: why nobody wants
+    the node active any more, empty while somebody does; the wait then ends within _LOOK_S and its reason comes first.
     """
     if alone and not around.peers:
         return []
@@ -93,6 +96,9 @@ def await_match(node: Node, ends: Ends, around: Surroundings, alone: bool) -> li
             missing += [f"nobody publishes {topic.name}" for topic, publishers in ends.inlets if not publishers()]
         if not missing or time.monotonic() > deadline:
             return missing
+        why = given_up()
+        if why:
+            return [why, *missing]
         time.sleep(_LOOK_S)
 
 

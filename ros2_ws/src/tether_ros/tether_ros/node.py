@@ -21,7 +21,6 @@ from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.clock import Clock, ClockType
 from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
-from rclpy.parameter import Parameter
 from rclpy.subscription import Subscription
 
 from tether import topics
@@ -35,7 +34,8 @@ from tether_ros.beats import Beats
 from tether_ros.hub import Hub
 from tether_ros.matching import Ends, Surroundings, await_match
 from tether_ros.outlet import Outlet
-from tether_ros.transitions import destroy_services, refuse_unknown_transitions
+from tether_ros.parameters import declared_names
+from tether_ros.transitions import ChangeRequests, destroy_services
 
 LEFT_OVER_S = 1.0
 """Real time: that long into an episode, samples stamped before it are those of the episode before."""
@@ -67,6 +67,8 @@ class StageNode(LifecycleNode):
     """What is handed over within the process; set before the node is configured."""
     housemates: frozenset[str] = frozenset()
     """Nodes of the same process; set before the node is configured."""
+    told_to_go: Callable[[], bool] = staticmethod(lambda: False)
+    """Whether the process was interrupted; set before the node is configured."""
     beats: Beats | None = None
     """What beats for the process in real time; set before the node is configured."""
 
@@ -87,7 +89,7 @@ class StageNode(LifecycleNode):
         self._complained_s: dict[tuple[str, str], float] = {}
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.mode = Mode(self.param("mode", "realtime", "how the graph keeps time: realtime or lockstep"))
-        refuse_unknown_transitions(self)
+        self._changes = ChangeRequests(self)
         self._wait_for_match = self.param("wait_for_match", True, "activate only once every outlet has a subscriber")
         self._peers = frozenset(self.names("peers", "lifecycle nodes of the graph, which must hear what is theirs"))
 
@@ -116,8 +118,7 @@ class StageNode(LifecycleNode):
 
     def names(self, name: str, doc: str) -> list[str]:
         """Declare a parameter that holds names, none where it is not set, and return them."""
-        descriptor = ParameterDescriptor(description=doc, read_only=True)
-        return list(self.declare_parameter(name, Parameter.Type.STRING_ARRAY, descriptor).value or ())
+        return declared_names(self, name, doc)
 
     def outlet(self, topic: Topic) -> Outlet:
         """A publisher for `topic`, undone on clean-up."""
@@ -292,7 +293,7 @@ class StageNode(LifecycleNode):
         """Wait until every outlet is heard and every inlet fed, then run."""
         ends = Ends(self._outlets, self._optional, self._inlets)
         around = Surroundings(self._peers, self.housemates, self.mode is Mode.LOCKSTEP)
-        unmatched = await_match(self, ends, around, alone=not self._wait_for_match)
+        unmatched = await_match(self, ends, around, not self._wait_for_match, self._given_up)
         if unmatched:
             self.get_logger().error(f"not activated: {'; '.join(unmatched)}")
             return TransitionCallbackReturn.FAILURE
@@ -349,6 +350,12 @@ class StageNode(LifecycleNode):
                 self.on_tick(inputs)
             except (TetherError, ValueError) as error:
                 self.fail(f"episode {plan.episode}, tick {plan.tick}: {error}")
+
+    def _given_up(self) -> str:
+        """Why a transition that takes its time need not be finished; empty where it has to be."""
+        if self.told_to_go() or not self.context.ok():
+            return "the process was told to go"
+        return "asked for another transition meanwhile" if self._changes.another() else ""
 
     def _begin_episode(self, start: Any) -> None:
         self._episode_start_ns, self._began_s = convert.to_ns(start.stamp), time.monotonic()

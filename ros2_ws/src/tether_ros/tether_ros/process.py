@@ -63,6 +63,7 @@ def run(
             executor.add_node(nodes[-1])
         for node in nodes:
             node.housemates = frozenset(str(mate.get_name()) for mate in nodes)
+            node.told_to_go = lambda: bool(interrupted)
         _take_turn(nodes)
         _start_beats(nodes)
         while rclpy.ok() and not _done(nodes, interrupted):

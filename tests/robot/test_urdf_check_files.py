@@ -613,3 +613,34 @@ def test_control_characters_of_a_name_are_written_out_in_the_table(tmp_path: Pat
     table = as_table(check_file(path))
     assert "b\\nc" in table and "d\\u202ee" in table
     assert "\u202e" not in table and "b\nc" not in table
+
+
+@pytest.mark.parametrize(
+    "start",
+    ['\n<?xml version="1.0"?>', '<!-- first -->\n<?xml version="1.0"?>', "<?xml ?>", '  <?xml\nversion="1.0"?>'],
+)
+def test_declaration_alone_at_fault_is_an_error_and_the_robot_is_checked_all_the_same(
+    tmp_path: Path, start: str
+) -> None:
+    links = '<link name="a"/>\n<link name="b"/>'
+    report = check_file(write(tmp_path, f'{start}\n<robot name="r">\n{links}</robot>'))
+    assert found(report) == [("xml-malformed", "error", "robot.urdf"), ("link-unconnected", "error", "b")]
+    assert report.findings[1].line == start.count("\n") + 4
+    assert report.links == 2
+
+
+def test_what_is_malformed_elsewhere_stays_not_checkable(tmp_path: Path) -> None:
+    report = check_file(write(tmp_path, '\n<?xml version="1.0"?><robot name="r"><link name="a"></robot>'))
+    assert report.status is Status.NOT_CHECKABLE
+
+
+@pytest.mark.parametrize(("version", "warned"), [("", True), ('version="1.0"', True), ('version="1.2"', False)])
+def test_capsule_is_named_where_urdfdom_drops_it(tmp_path: Path, version: str, warned: bool) -> None:
+    shape = '<collision><geometry><capsule radius="0.1" length="0.2"/></geometry></collision>'
+    report = check_file(write(tmp_path, f'<robot name="r" {version}><link name="a">{shape}</link></robot>'))
+    assert (("geometry-unknown", "warning", "a") in found(report)) is warned
+
+
+def test_version_that_newer_readers_know_and_jazzy_refuses_is_a_warning(tmp_path: Path) -> None:
+    report = check_file(write(tmp_path, '<robot name="r" version="1.1"><link name="a"/></robot>'))
+    assert found(report) == [("urdf-version", "warning", "r")]

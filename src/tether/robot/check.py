@@ -16,7 +16,14 @@ from tether.robot.description import XACRO_PREFIX, expand_xacro
 from tether.robot.findings import Finding, Kind, Rule, Severity, error, warning
 from tether.robot.raw import RawRobot, read_robot
 from tether.robot.resources import ResourceFinder
-from tether.robot.xmltree import Element, UnreadableError, XmlText, parse_xml, read_xml_text
+from tether.robot.xmltree import (
+    Element,
+    UnreadableError,
+    XmlText,
+    parse_but_for_declaration,
+    parse_xml,
+    read_xml_text,
+)
 
 _SRDF_TAGS = frozenset({"group", "group_state", "disable_collisions", "end_effector", "virtual_joint", "passive_joint"})
 _MACROS_SHOWN = 4
@@ -77,7 +84,10 @@ def check_file(
     try:
         source = read_xml_text(path)
         found += _encoding(path, source)
-        root = _robot_element(parse_xml(source.text))
+        root, flaw = parse_but_for_declaration(source.text)
+        if flaw is not None:
+            found.append(error(flaw.rule, Kind.FILE, path.name, str(flaw), flaw.fix, flaw.line))
+        root = _robot_element(root)
         meant_as_xacro = path.suffix.lower() == ".xacro"
         left = list(references.unexpanded_xacro(root))
         if meant_as_xacro:

@@ -19,12 +19,30 @@ _EXPRESSION = re.compile(r"\$[({]")
 
 
 def version(root: Element) -> Iterator[Finding]:
-    """Find a version of URDF that urdfdom does not read."""
+    """Find a version of URDF that no urdfdom reads, or not Jazzy's (urdf_parser/src/model.cpp of 4.0.1)."""
     written = root.get("version")
     if written is not None and written not in _VERSIONS:
         message = f'version="{shorten(written)}"; readers know {", ".join(_VERSIONS)}'
         fix = 'write version="1.0" or leave it out'
         yield error(Rule.URDF_VERSION, Kind.ROBOT, root.get("name") or "robot", message, fix, root.line)
+    elif written not in (None, "1.0"):
+        message = f'version="{written}"; the urdfdom of ROS 2 Jazzy (4.0) refuses all but 1.0'
+        fix = 'write version="1.0" unless only newer readers are meant'
+        yield warning(Rule.URDF_VERSION, Kind.ROBOT, root.get("name") or "robot", message, fix, root.line)
+
+
+def capsules(root: Element) -> Iterator[Finding]:
+    """Find capsules in a description of version 1.0: urdfdom then drops the shape and goes on."""
+    if root.get("version") not in (None, "1.0"):
+        return
+    for link in root.all("link"):
+        for use in (*link.all("visual"), *link.all("collision")):
+            for shape in use.all("geometry"):
+                for capsule in shape.all("capsule"):
+                    message = f"<{use.tag}> is a capsule, which urdfdom drops below version 1.1, and in Jazzy always"
+                    fix = "use a cylinder and two spheres"
+                    name = link.get("name") or "(link)"
+                    yield warning(Rule.GEOMETRY_UNKNOWN, Kind.LINK, name, message, fix, capsule.line)
 
 
 def duplicate_materials(root: Element) -> Iterator[Finding]:
@@ -137,4 +155,4 @@ def repeated_elements(root: Element) -> Iterator[Finding]:
                     yield error(Rule.ELEMENT_REPEATED, Kind(top.tag), name, message, "keep one", extra.line)
 
 
-RULES = (misspelt_elements, repeated_elements, version, duplicate_materials, dynamics_and_safety)
+RULES = (misspelt_elements, repeated_elements, version, capsules, duplicate_materials, dynamics_and_safety)

@@ -29,6 +29,7 @@ _BARE_UTF16 = ((b"<\x00", "utf-16-le"), (b"\x00<", "utf-16-be"))
 _WIDE = ("utf-16", "utf16", "utf-32", "utf32", "ucs-2", "ucs-4", "iso-10646")
 _NARROW = ("utf-8", "utf8", "ascii", "us-ascii")
 _DECLARATION = re.compile(r"^\s*<\?xml\b[^>]*\?>")
+_MISPLACED_DECLARATION = re.compile(r"^((?:\s|<!--.*?-->)*)(<\?xml\b[^>]*\?>)", re.DOTALL)
 _DECLARED_ENCODING = re.compile(rb"^\s*<\?xml\b[^>]*?\bencoding\s*=\s*[\"']([A-Za-z0-9._:-]+)[\"']")
 _CONTROL_BYTES = bytes(set(range(32)) - {9, 10, 12, 13})
 
@@ -211,6 +212,28 @@ class _TreeBuilder:
 def parse_xml(text: str) -> Element:
     """Return the root of an XML text. Raises UnreadableError where malformed, or for declared entities."""
     return _TreeBuilder().parse(text)
+
+
+def parse_but_for_declaration(text: str) -> tuple[Element, UnreadableError | None]:
+    """As `parse_xml`; where `<?xml …?>` alone is at fault, return the root all the same, and the fault."""
+    try:
+        return parse_xml(text), None
+    except UnreadableError as failure:
+        reason = failure
+    blanked = _MISPLACED_DECLARATION.sub(_blank, text, count=1)
+    if reason.rule is not Rule.XML_MALFORMED or blanked == text:
+        raise reason
+    try:
+        root = parse_xml(blanked)
+    except UnreadableError:
+        raise reason from None
+    message = f"its <?xml …?> is wrong, and only some readers pass over it: {reason}"
+    fix = 'let the file begin with <?xml version="1.0"?>, or leave that out'
+    return root, UnreadableError(reason.rule, message, fix, reason.line)
+
+
+def _blank(match: re.Match[str]) -> str:
+    return match.group(1) + "\n" * match.group(2).count("\n")
 
 
 def without_declaration(text: str) -> str:

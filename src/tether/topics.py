@@ -53,10 +53,18 @@ IMU_BATCH = Topic("/imu/batch", "tether_msgs/msg/ImuBatch", Kind.STAGE)
 IMAGE_FEATURE = Topic("/camera/feature", "tether_msgs/msg/ImageFeature", Kind.STAGE)
 FUSED_STATE = Topic("/fusion/state", "tether_msgs/msg/FusedState", Kind.STAGE)
 POLICY_OUTPUT = Topic("/policy/output", "tether_msgs/msg/PolicyOutput", Kind.STAGE)
+SKILL_ORDER = Topic("/agent/order", "tether_msgs/msg/SkillOrder", Kind.STAGE)
+"""What the agent has the policy do, one a decision; the agent publishes nothing else that anybody acts on."""
+SKILL_REPORT = Topic("/agent/report", "tether_msgs/msg/SkillReport", Kind.STAGE)
 DECISION = Topic("/decision", "tether_msgs/msg/Decision", Kind.STAGE)
 PROPOSED = Topic("/command/proposed", "tether_msgs/msg/ProposedCommand", Kind.STAGE)
 VERDICT = Topic("/safety/verdict", "tether_msgs/msg/SafetyVerdict", Kind.STAGE)
 REWARD = Topic("/reward", "tether_msgs/msg/Reward", Kind.STAGE)
+
+DETECTOR_PICTURE = Topic("/detector/picture", "sensor_msgs/msg/Image", Kind.PICTURE)
+"""For a workstation that is to look at it; frame_id says what looks on the robot, see `CameraIngest.identity`."""
+DETECTOR_FEATURE = Topic("/detector/feature", "tether_msgs/msg/ImageFeature", Kind.SENSOR)
+"""A workstation's answer, with the picture's stamp."""
 
 HEARTBEAT = Topic("/heartbeat", "tether_msgs/msg/Heartbeat", Kind.SENSOR)
 EVENTS = Topic("/events", "tether_msgs/msg/Event", Kind.STAGE)
@@ -81,6 +89,8 @@ RECORDED = (
     IMU_BATCH,
     IMAGE_FEATURE,
     FUSED_STATE,
+    SKILL_ORDER,
+    SKILL_REPORT,
     POLICY_OUTPUT,
     DECISION,
     PROPOSED,

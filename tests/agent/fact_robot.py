@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tether.agent.calls import Fact
+from tether.agent.calls import Call, Fact
 from tether.agent.declaration import TaskSkill
 from tether.agent.domain import Domain
 from tether.agent.facts import Literal, parse_condition
@@ -39,7 +39,7 @@ class FactRobot:
     def now_ns(self) -> int:
         return self._now_ns
 
-    def start(self, skill: TaskSkill, way: str, parameters: Mapping[str, float], step: tuple[int, int]) -> None:
+    def start(self, call: Call, skill: TaskSkill, way: str, step: tuple[int, int]) -> None:
         self._skill, self._decisions, self.fault = skill, 0, None
         self.started.append(skill.name)
         queue = self._happens.get(skill.name, [])

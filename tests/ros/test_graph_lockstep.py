@@ -19,7 +19,8 @@ from tether.rollout import Rollout
 pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.timeout(400)]
 
 TRUTH_ALONE = {topics.TRUTH.name}
-NEVER = {topics.COMPRESSED_IMAGE.name, topics.DIAGNOSTICS.name, topics.REWARD.name}
+AGENT_ALONE = {topics.SKILL_ORDER.name, topics.SKILL_REPORT.name}
+NEVER = {topics.COMPRESSED_IMAGE.name, topics.DIAGNOSTICS.name, topics.REWARD.name} | AGENT_ALONE
 """Topics that are recorded where somebody publishes them; the simulated graph, as it starts by default, does not."""
 
 

@@ -14,11 +14,14 @@ setup(
     zip_safe=True,
     maintainer="Tether maintainers",
     maintainer_email="maintainers@tether.invalid",
-    description="Action server for task skills",
+    description="Agent, policy of task skills, their action server and a world with mishaps",
     license="Apache-2.0",
     entry_points={
         "console_scripts": [
+            "agent = tether_agent.agent:main",
+            "skill_policy = tether_agent.skill_policy:main",
             "skill_server = tether_agent.skill_server:main",
+            "task_world = tether_agent.task_world:main",
         ]
     },
 )

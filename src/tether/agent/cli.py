@@ -20,6 +20,8 @@ from tether.errors import Fault, InvalidInputError
 from tether.results import header, require_writable, write_json
 
 if TYPE_CHECKING:
+    from tether.agent.evaluation import Ran, Setting
+    from tether.agent.graph_run import GraphRun
     from tether.memory.long_term import LongTermMemory
 
 
@@ -60,6 +62,9 @@ def _add_run(commands: Any) -> None:
     parser.add_argument(
         "--mishap", action="append", default=[], metavar="NAME", help="put into the world; given twice: in turn"
     )
+    parser.add_argument("--graph", action="store_true", help="through the live ROS 2 nodes, in lockstep")
+    parser.add_argument("--realtime", action="store_true", help="with --graph: in real time")
+    parser.add_argument("--bag", type=Path, default=None, metavar="FOLDER", help="with --graph: record the run there")
     parser.add_argument(
         "--memory", type=Path, default=None, metavar="FOLDER", help="begin with what worked before, and learn (`agent`)"
     )
@@ -71,7 +76,8 @@ def _add_run(commands: Any) -> None:
 
 def _add_trace(commands: Any) -> None:
     parser = commands.add_parser("trace", help="a run step by step, and where its judgement went wrong")
-    parser.add_argument("graph", type=Path, metavar="RUN", help="a run's folder, or its graph.json")
+    parser.add_argument("graph", type=Path, metavar="RUN", help="a run's folder, its graph.json, or a recording")
+    parser.add_argument("--task-id", default=None, metavar="ID", help="with a recording: this task of it alone")
     parser.add_argument("--dot", type=Path, default=None, help="write the graph for Graphviz there")
     parser.set_defaults(run=_trace)
 
@@ -117,10 +123,12 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from tether.agent.evaluation import Setting, episodes, summary
+    from tether.agent.graph_run import run_graph
     from tether.agent.injection import Mishap
     from tether.assembly import require_settings
     from tether.progress import Progress
 
+    _refuse_what_does_not_go_together(arguments)
     names = [mishap.value for mishap in Mishap]
     unknown = [name for name in arguments.mishap if name not in names]
     if unknown:
@@ -141,16 +149,42 @@ def _run(arguments: argparse.Namespace) -> int:
     progress = Progress(arguments.episodes, "episodes")
     head = {**header("agent", arguments.seed), "task": setting.task, "profile": setting.profile}
     head |= {"policy": setting.policy, "script": setting.script, "ways": dict(ways), "mishaps": arguments.mishap}
-    ran = []
-    with contextlib.ExitStack() as stack:
-        memory = _memory(arguments, domain, head["commit"], stack)
-        for one in episodes(setting, domain, ways, seeds, arguments.runs, memory):
-            ran.append(one)
-            progress.step(one.failure or "")
-            if arguments.json is not None:
-                write_json(arguments.json, {**head, **summary(ran)})
+    head |= {"graph": ("realtime" if arguments.realtime else "lockstep") if arguments.graph else "none"}
+    ran: list[Ran] = []
+
+    def take(one: Ran) -> None:
+        ran.append(one)
+        progress.step(one.failure or "")
+        if arguments.json is not None:
+            write_json(arguments.json, {**head, **summary(ran)})
+
+    if arguments.graph:
+        run_graph(_graph_run(arguments, setting, seeds), take)
+    else:
+        with contextlib.ExitStack() as stack:
+            memory = _memory(arguments, domain, head["commit"], stack)
+            for one in episodes(setting, domain, ways, seeds, arguments.runs, memory):
+                take(one)
     _say_summary(summary(ran))
     return 0
+
+
+def _graph_run(arguments: argparse.Namespace, setting: Setting, seeds: range) -> GraphRun:
+    from tether.agent.graph_run import GraphRun
+
+    lockstep = not arguments.realtime
+    return GraphRun(setting, seeds, lockstep, arguments.runs, arguments.bag, arguments.domain)
+
+
+def _refuse_what_does_not_go_together(arguments: argparse.Namespace) -> None:
+    faults = []
+    if arguments.graph and arguments.memory is not None:
+        faults.append(Fault("--memory", "--graph", "one of them: the agent of the graph has none yet"))
+    for name in ("realtime", "bag"):
+        if getattr(arguments, name) and not arguments.graph:
+            faults.append(Fault(f"--{name}", "no --graph", "--graph with it"))
+    if faults:
+        raise InvalidInputError("run", faults)
 
 
 def _memory(
@@ -193,6 +227,8 @@ def _say_summary(figures: dict[str, Any]) -> None:
 def _trace(arguments: argparse.Namespace) -> int:
     from tether.agent.graph import RunGraph
 
+    if arguments.graph.is_dir() and not (arguments.graph / "graph.json").exists():
+        return _trace_recording(arguments)
     path = arguments.graph / "graph.json" if arguments.graph.is_dir() else arguments.graph
     graph = RunGraph.read(path)
     say = sys.stdout.write
@@ -214,4 +250,17 @@ def _trace(arguments: argparse.Namespace) -> int:
 
         with replaced(arguments.dot) as file:
             file.write(graph.dot().encode())
+    return 0
+
+
+def _trace_recording(arguments: argparse.Namespace) -> int:
+    from tether.agent.bag_trace import as_text, tasks_of
+
+    tasks = tasks_of(arguments.graph)
+    wanted = [task for task in tasks if arguments.task_id in (None, task.task_id)]
+    if not wanted:
+        known = ", ".join(task.task_id for task in tasks)
+        raise InvalidInputError("recording", [Fault("--task-id", arguments.task_id, f"one of {known}")])
+    for task in wanted:
+        sys.stdout.write(as_text(task))
     return 0

@@ -16,7 +16,8 @@ from tether.agent.domain import Domain
 from tether.agent.experience import Experience
 from tether.agent.graph import RunGraph
 from tether.agent.injection import Injector, Mishap
-from tether.agent.observing import Place
+from tether.agent.observing import place_of
+from tether.agent.robot import Robot
 from tether.agent.running import NEEDS_OPERATOR, OperatorRequest, TaskRunner
 from tether.agent.script import run_script
 from tether.agent.sim import SimRobot
@@ -71,8 +72,7 @@ def episodes(
         for number, seed in enumerate(seeds):
             mishap = setting.mishaps[number % len(setting.mishaps)]
             values = {p.name: p.default for p in domain.tasks[setting.task].parameters}
-            place = Place(values["x"], values["y"]) if {"x", "y"} <= set(values) else Place(0.215, -0.085)
-            robot.begin(seed, place, Injector(mishap, seed))
+            robot.begin(seed, place_of(values), Injector(mishap, seed))
             yield _episode(setting, domain, ways, robot, seed, mishap, folder, memory)
 
 
@@ -93,7 +93,7 @@ def _episode(
         outcome = run_script(domain, robot, ways, setting.task, task_id)
     else:
         run = TaskRunner(domain, robot, ways, memory).run(setting.task, task_id, {})
-        outcome, retries, skills = run.outcome, run.retries, _skills(run.graph)
+        outcome, retries, skills = run.outcome, run.retries, skills_of(run.graph)
         decisions, recalled = run.decisions, run.recalled.sha256 if run.recalled is not None else None
         if folder is not None:
             save_run(folder / task_id, run.graph, run.request, robot)
@@ -114,7 +114,7 @@ def _episode(
     )
 
 
-def save_run(folder: Path, graph: RunGraph, request: OperatorRequest | None, robot: SimRobot) -> None:
+def save_run(folder: Path, graph: RunGraph, request: OperatorRequest | None, robot: Robot) -> None:
     """graph.json and graph.dot; where a person is needed request.json and picture.png, too."""
     graph.save(folder / "graph.json")
     with replaced(folder / "graph.dot") as file:
@@ -168,7 +168,8 @@ def summary(ran: Sequence[Ran]) -> dict[str, Any]:
     }
 
 
-def _skills(graph: RunGraph) -> tuple[tuple[str, str, str | None, float], ...]:
+def skills_of(graph: RunGraph) -> tuple[tuple[str, str, str | None, float], ...]:
+    """Skill, way, failure and seconds of each call of a run."""
     return tuple(
         (
             edge.skill,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from tether.agent.calls import Call, Feedback, Outcome, Status
 from tether.agent.declaration import TaskSkill
@@ -110,7 +111,7 @@ class SkillExecutor:
         attempt: int,
     ) -> Outcome:
         robot = self._robot
-        robot.start(skill, self._ways[skill.name], parameters, step)
+        robot.start(replace(call, parameters=parameters), skill, self._ways[skill.name], step)
         begun_ns, limit_ns = robot.now_ns(), round(skill.limit_s * 1e9)
         watch = _Watch(skill, self._domain.spec.guards)
         while True:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from tether.contracts import ImageSample, TickDelivery
 
 if TYPE_CHECKING:
-    from tether.agent.sim import SimRobot
     from tether.world.mujoco_world import MujocoWorld
 
 _SLIPPERY = 0.002
@@ -39,6 +38,17 @@ class Mishap(str, Enum):
 _LASTS_S = {Mishap.OCCLUSION: 1.5, Mishap.CAMERA_LOSS: 1.0}
 
 
+class Scene(Protocol):
+    """Where a mishap is put in: the world, and what is known outside of the robot that acts in it."""
+
+    world: MujocoWorld
+    running: str | None
+    """Name of the skill that runs."""
+
+    def kill_worker(self) -> bool:
+        """Kill the running skill's worker behind the agent's back; whether one was running."""
+
+
 class Injector:
     """Puts one mishap into an episode; when is drawn from the seed."""
 
@@ -58,13 +68,13 @@ class Injector:
             world.data.qpos[at : at + 2] = _UNREACHABLE_M
             self.happened_ns = 0
 
-    def before_step(self, robot: SimRobot, since_start_ns: int) -> None:
+    def before_step(self, scene: Scene, since_start_ns: int) -> None:
         """Ahead of each tick of the world."""
         if self._mishap is Mishap.SLIP:
-            self._slip(robot, since_start_ns)
+            self._slip(scene, since_start_ns)
         elif self._mishap is Mishap.WORKER_KILLED and self.happened_ns is None:
             due = since_start_ns >= self._at_s * 1e9
-            if due and robot.kill_worker():
+            if due and scene.kill_worker():
                 self.happened_ns = since_start_ns
 
     def delivered(self, delivery: TickDelivery, start_ns: int) -> TickDelivery:
@@ -84,8 +94,8 @@ class Injector:
             samples.append(sample)
         return replace(delivery, samples=samples)
 
-    def _slip(self, robot: SimRobot, since_start_ns: int) -> None:
-        world = robot.world
+    def _slip(self, scene: Scene, since_start_ns: int) -> None:
+        world = scene.world
         index = world.index
         geoms = [index.cube_geom, *index.finger_geoms]
         if self._friction is not None:
@@ -93,7 +103,7 @@ class Injector:
                 world.model.geom_friction[geoms] = self._friction
                 self._friction = None
             return
-        if self.happened_ns is not None or robot.running != "carry":
+        if self.happened_ns is not None or scene.running != "carry":
             self._carrying_since = None
             return
         if self._carrying_since is None:

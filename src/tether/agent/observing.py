@@ -6,13 +6,13 @@ Sees what a policy sees, fused state and gate, and never a world's truth. The nu
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from tether.agent.calls import Fact
-from tether.contracts import F64, Estimate, FusedState, GateOutput, JointSample, Mode, Stream
+from tether.contracts import F64, Estimate, FusedState, JointSample, Mode, Stream, TruthSample
 from tether.fusion.classic_config import ClassicConfig
 from tether.fusion.grip import Grip, GripSense
 from tether.motion.kinematics import ArmKinematics
@@ -31,6 +31,8 @@ PLACED_M = 0.025
 REACH_M = 0.010
 """How far the nearest point that the tool can reach may be from the cube."""
 LEVEL_M = 0.025
+_LYING_M = 0.02
+_AT_PLACE_M = 0.03
 _MOVING = (Mode.ACTIVE, Mode.DEGRADED, Mode.SLOW, Mode.SAFE, Mode.ARMED)
 
 
@@ -40,6 +42,18 @@ class Place:
 
     x: float
     y: float
+
+
+def place_of(values: Mapping[str, float]) -> Place:
+    """The place that a task's parameters name, or the usual one."""
+    return Place(values["x"], values["y"]) if {"x", "y"} <= set(values) else Place(0.215, -0.085)
+
+
+def judged(truth: TruthSample, place: Place) -> dict[str, bool]:
+    """What a judge outside the robot says: whether the cube is held, and lies at the place, in truth."""
+    off = math.hypot(truth.p_base_cube[0] - place.x, truth.p_base_cube[1] - place.y)
+    lying = truth.cube_height_m < _LYING_M and not truth.held
+    return {"holding": truth.held, "placed": bool(lying and off < _AT_PLACE_M)}
 
 
 class FactSense:
@@ -62,14 +76,22 @@ class FactSense:
         self.tool: F64 = np.zeros(3)
         self.grip = Grip.OPEN
 
-    def take(self, state: FusedState, gated: GateOutput) -> None:
-        """Work out the facts at a decision. What nothing was measured for stays as it was, and grows old."""
+    def look_at(self, parameters: Mapping[str, float]) -> None:
+        """Where a skill's parameters name a place, x and y, it is the place from now on."""
+        if {"x", "y"} <= parameters.keys():
+            self.place = Place(parameters["x"], parameters["y"])
+
+    def take(self, state: FusedState, mode: Mode) -> None:
+        """Work out the facts at a decision; mode: of the gate.
+
+        What nothing was measured for stays as it was, and grows old.
+        """
         now_ns = state.stamp_ns
-        for fact in (*self._body(now_ns, gated, state.joints), *self._sight(now_ns, state)):
+        for fact in (*self._body(now_ns, mode, state.joints), *self._sight(now_ns, state)):
             self.facts[fact.name] = fact
 
-    def _body(self, now_ns: int, gated: GateOutput, joints: JointSample | None) -> Iterator[Fact]:
-        yield Fact("robot_ok", gated.mode in _MOVING, now_ns, "gate")
+    def _body(self, now_ns: int, mode: Mode, joints: JointSample | None) -> Iterator[Fact]:
+        yield Fact("robot_ok", mode in _MOVING, now_ns, "gate")
         if joints is None:
             return
         at = {name: i for i, name in enumerate(joints.names)}

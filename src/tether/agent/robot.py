@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from tether.agent.calls import Call
 from tether.agent.declaration import TaskSkill
 from tether.agent.facts import Facts
 from tether.contracts import U8
@@ -33,8 +34,11 @@ class Robot(Protocol):
     def now_ns(self) -> int:
         """Its clock, that of the facts' stamps and of deadlines."""
 
-    def start(self, skill: TaskSkill, way: str, parameters: Mapping[str, float], step: tuple[int, int]) -> None:
-        """Let the skill choose from the next decision on. step: k of n. Starting a worker takes none of its time."""
+    def start(self, call: Call, skill: TaskSkill, way: str, step: tuple[int, int]) -> None:
+        """Let the skill choose from the next decision on, for this call, whose parameters are complete.
+
+        step: k of n. Starting a worker takes none of the skill's time.
+        """
 
     def advance(self) -> None:
         """Let time pass until after the next decision, 50 ms. Raises WorldEndedError."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tether.agent.calls import Outcome, Status
+from tether.agent.calls import Call, Outcome, Status
 from tether.agent.domain import Domain
 from tether.agent.facts import Condition, unmet
 from tether.agent.robot import Robot, WorldEndedError
@@ -24,7 +24,7 @@ def run_script(domain: Domain, robot: Robot, ways: Mapping[str, str], task_name:
         for _ in range(START_DECISIONS):
             robot.advance()
         for number, name in enumerate(steps, 1):
-            _call(domain, robot, ways[name], name, (number, len(steps)))
+            _call(domain, robot, ways[name], name, task_id, (number, len(steps)))
     except WorldEndedError as error:
         return Outcome(task_id, Status.FAILED, f"world_ended: {error}", tuple(robot.facts.values()))
     missing = unmet(task.wants, robot.facts, robot.now_ns(), domain.max_age_ns)
@@ -32,10 +32,11 @@ def run_script(domain: Domain, robot: Robot, ways: Mapping[str, str], task_name:
     return Outcome(task_id, Status.FAILED if missing else Status.DONE, failure, tuple(robot.facts.values()))
 
 
-def _call(domain: Domain, robot: Robot, way: str, name: str, step: tuple[int, int]) -> None:
+def _call(domain: Domain, robot: Robot, way: str, name: str, task_id: str, step: tuple[int, int]) -> None:
     skill = domain.skills[name]
-    robot.start(skill, way, {parameter.name: parameter.default for parameter in skill.parameters}, step)
+    parameters = {parameter.name: parameter.default for parameter in skill.parameters}
     until_ns = robot.now_ns() + round(skill.limit_s * 1e9)
+    robot.start(Call(f"{task_id}/{step[0]}-{name}", task_id, name, parameters, until_ns), skill, way, step)
     seen = 0
     while seen < 2 and robot.now_ns() < until_ns:
         robot.advance()

@@ -7,17 +7,16 @@ process that executes, so a gateway over it has one worker, and nobody can verif
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tether.agent.calls import Call, Feedback, Outcome, Status, Value
+from tether.agent.calls import Call, Feedback, Outcome, Value
 from tether.agent.declaration import TaskSkill
+from tether.agent.desk import CallDesk, world_ended
 from tether.agent.domain import Domain, lacking, load_domain, misfits
-from tether.agent.execution import DEADLINE
 from tether.agent.machine import Machine, pruned
 from tether.agent.observing import Place
 from tether.agent.proof import require_proved
@@ -29,7 +28,6 @@ from tether.errors import Fault, InvalidInputError
 from tether.gateway.services import ParameterInfo, Services, SkillInfo, Step
 from tether.signing.policy import Trust, required_trust
 
-_FAR_NS = 2**62
 SETTLE_DECISIONS = 20
 
 
@@ -51,13 +49,11 @@ class SimulatedAgent:
         self._robot: SimRobot | None = None
         self._runner: TaskRunner | None = None
         self._seed = 0
-        self._outcomes: dict[str, tuple[Call, Outcome]] = {}
+        self._desk = CallDesk(domain)
 
     def execute(self, call: Call, on_feedback: Callable[[Feedback], None], cancelled: Callable[[], bool]) -> Outcome:
         """See `Executor.execute`. For a task, the failure of its outcome names why a person is needed."""
-        if call.skill not in self._domain.skills and call.skill not in self._domain.tasks:
-            known = ", ".join([*self._domain.skills, *self._domain.tasks])
-            raise InvalidInputError("call", [Fault("skill", repr(call.skill), f"one of {known}")])
+        self._desk.require_known(call)
         return self._thread.submit(self._execute, call, on_feedback, cancelled).result()
 
     def close(self) -> None:
@@ -66,27 +62,8 @@ class SimulatedAgent:
         self._thread.shutdown()
 
     def _execute(self, call: Call, on_feedback: Callable[[Feedback], None], cancelled: Callable[[], bool]) -> Outcome:
-        known = self._outcomes.get(call.call_id)
-        if known is not None:
-            if replace(known[0], deadline_ns=0) != replace(call, deadline_ns=0):
-                raise InvalidInputError("call", [Fault("call_id", call.call_id, "an id of its own")])
-            return known[1]
-
-        def late() -> bool:
-            return time.monotonic_ns() >= call.deadline_ns
-
-        def ended() -> bool:
-            return cancelled() or late()
-
-        runner = self._ready()
-        if call.skill in self._domain.tasks:
-            outcome = runner.run(call.skill, call.call_id, call.parameters, on_feedback, ended).outcome
-        else:
-            outcome = runner.executor.execute(replace(call, deadline_ns=_FAR_NS), on_feedback, ended)
-        if outcome.status is Status.CANCELLED and not cancelled() and late():
-            outcome = Outcome(call.call_id, Status.TIMED_OUT, DEADLINE, outcome.facts)
-        self._outcomes[call.call_id] = (call, outcome)
-        if (outcome.failure or "").find("world_ended") >= 0:
+        outcome = self._desk.run(call, self._ready, on_feedback, cancelled)
+        if world_ended(outcome):
             self._begin()
         return outcome
 

@@ -71,23 +71,35 @@ def entry_point(entry: str, folder: Path) -> Callable[[Mapping[str, float]], Pol
     return made  # type: ignore[no-any-return]  # what it gives is used as a Policy and held to the mask
 
 
-class _Server:
-    """One worker: keeps the policy of the newest BEGIN, and policies of entries of before for the same episode."""
+class KeptPolicies:
+    """Policies of entries, those that remember kept for the rest of the episode."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Policy] = {}
+
+    def begin(self, entry: str, folder: Path, parameters: Mapping[str, float], *, keep: bool, seed: int) -> Policy:
+        """The policy of `entry`; keep: the one of before, where there is one. Raises what `entry_point` does."""
+        key = json.dumps([entry, {} if keep else dict(parameters)])
+        if key not in self._kept or not keep:
+            policy = entry_point(entry, folder)(parameters)
+            policy.reset(seed)
+            self._kept[key] = policy
+        return self._kept[key]
+
+
+class _Server:
+    """One worker: the policy of the newest BEGIN, and those that are kept."""
+
+    def __init__(self) -> None:
+        self._kept = KeptPolicies()
         self._policy: Policy | None = None
 
     def begin(self, content: bytes) -> bytes:
         order = json.loads(content)
         if order["fresh"]:
-            self._kept.clear()
-        key = json.dumps([order["entry"], order["parameters"] if not order["keep"] else {}])
-        if key not in self._kept or not order["keep"]:
-            policy = entry_point(order["entry"], Path(order["folder"]))(order["parameters"])
-            policy.reset(order["seed"])
-            self._kept[key] = policy
-        self._policy = self._kept[key]
+            self._kept = KeptPolicies()
+        entry, folder = order["entry"], Path(order["folder"])
+        self._policy = self._kept.begin(entry, folder, order["parameters"], keep=order["keep"], seed=order["seed"])
         return b""
 
     def decide(self, content: bytes) -> bytes:

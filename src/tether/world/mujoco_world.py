@@ -318,6 +318,11 @@ class MujocoWorld:
         self._carrier_next = 0
         return position[0], velocity[0]
 
+    @property
+    def attempts(self) -> int:
+        """How often the gripper has closed in this episode; 0 once it is over."""
+        return 0 if self._judge is None else self._judge.attempts
+
     def _judged(self) -> EpisodeResult | None:
         if self._judge is None:
             return None

@@ -31,16 +31,20 @@ LISTENERS = {
     topics.IMU: frozenset({"imu_ingest"}),
     topics.CAMERA_INFO: frozenset({"camera_ingest"}),
     topics.JOINT_STATES: frozenset({"fusion", "primitive_executor", _GATE}),
-    topics.EPISODE_START: _STAGES,
+    topics.EPISODE_START: _STAGES | {"agent"},
+    topics.EPISODE_END: frozenset({"agent"}),
     topics.EXECUTED: frozenset({"fusion", _GATE, "reward_server"}),
     topics.IMU_BATCH: frozenset({"fusion", "primitive_executor", _GATE}),
     topics.IMAGE_FEATURE: frozenset({"fusion", _GATE}),
-    topics.FUSED_STATE: frozenset({"policy"}),
+    topics.FUSED_STATE: frozenset({"policy", "agent"}),
+    topics.SKILL_ORDER: frozenset({"policy", "world"}),
+    topics.SKILL_REPORT: frozenset({"agent", "world"}),
     topics.POLICY_OUTPUT: frozenset({"opd_bridge"}),
     topics.DECISION: frozenset({"primitive_executor", _GATE}),
     topics.PROPOSED: frozenset({_GATE}),
     topics.JOINT_COMMAND: _ACTUATORS,
     topics.CMD_VEL: _ACTUATORS,
+    topics.VERDICT: frozenset({"agent"}),
 }
 """Topic → nodes that hear it whatever the policy and the mode are (DESIGN: the way of the data)."""
 LISTENERS_IN_LOCKSTEP = {**LISTENERS, topics.TICK_PLAN: _STAGES | {_GATE}}

@@ -1,0 +1,148 @@
+"""The agent of a live graph: hears states, verdicts and reports, and orders which skill chooses; it sends no motion.
+
+It runs its task once an episode, or serves `ExecuteSkill` (`serve:=true`). Its thread does the thinking; ROS callbacks
+only hand over what comes.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from tether_ros.node import Mode, StageNode
+from tether_ros.process import run
+
+from tether import topics
+from tether.agent.domain import load_domain
+from tether.agent.graph_agent import CallLoop, Errand, TaskLoop
+from tether.agent.graph_robot import SILENT_S, EpisodeBegun, GraphRobot
+from tether.agent.machine import Machine, pruned
+from tether.agent.orders import order_message, report_from
+from tether.agent.proof import require_proved
+from tether.codec import convert, decode, sensors
+from tether.contracts import U8
+from tether.contracts import Mode as GateMode
+from tether.ingest.encodings import ColourImage, decode_raw
+from tether.ingest.rejection import RejectedError
+from tether.lockstep import TickInputs
+from tether_agent.skill_server import SkillServer, spin
+
+_JOIN_S = 1.0
+
+
+class AgentNode(StageNode):
+    """See `tether.agent.graph_robot` and `tether.agent.graph_agent`."""
+
+    def __init__(self) -> None:
+        super().__init__("agent")
+        self._folder = self.param("domain", "", "folder of the agent's domain; empty: the one that ships")
+        self._task = self.param("task", "fetch", "task that is run in each episode")
+        self._policy = self.param("policy", "student", "whose eyes and fusion; classic leaves the learned ways out")
+        self._script = self.param("script", False, "the fixed script in the agent's place")
+        self._serve = self.param("serve", False, "serve ExecuteSkill instead of running the task")
+        self._runs = self.param("runs", "", "folder for graphs of runs and requests to a person; empty: none")
+        self._results = self.param("results", "", "file that takes a line of JSON a task; empty: none")
+
+    def build(self) -> None:
+        """Prove the domain; make the robot, inlets and outlets."""
+        domain = load_domain(Path(self._folder) if self._folder else None)
+        require_proved(domain)
+        excluded = () if self._policy.startswith("student") else ("student",)
+        ways = pruned(domain, Machine.here(camera=True), excluded).ways
+        self._picture: bytes | None = None
+        self._order = self.outlet(topics.SKILL_ORDER)
+        robot = self._robot = GraphRobot(
+            lambda order: self._order.send(order_message(order)),
+            self._newest_picture,
+            lockstep=self.mode is Mode.LOCKSTEP,
+            silent_s=SILENT_S,
+        )
+        errand = Errand(self._task, self._script, _path(self._runs), _path(self._results))
+        self._calls = CallLoop(robot, domain, ways) if self._serve else None
+        self._loop = self._calls or TaskLoop(robot, domain, ways, errand)
+        self._executor_thread = threading.get_ident()
+        self.inlet(topics.EPISODE_START, self._on_start)
+        self.inlet(topics.EPISODE_END, self._on_end)
+        self.inlet(topics.FUSED_STATE, lambda msg: robot.on_state(int(msg.episode), convert.fused_state_from(msg)))
+        self.inlet(topics.SKILL_REPORT, lambda msg: robot.on_report(report_from(msg)))
+        self.inlet(topics.VERDICT, lambda msg: robot.on_mode(int(msg.episode), int(msg.tick), GateMode(msg.mode)))
+        self._subscribe(topics.IMAGE, self._on_picture)
+        self._inlets.pop()  # a graph without pictures is none of the agent's concern
+
+    def on_activate(self, state: Any) -> Any:
+        """Begin to think."""
+        outcome = super().on_activate(state)
+        if self.active:
+            thread = threading.Thread(target=self._think, name="agent", daemon=True)
+            thread.start()
+            self._undo.append(lambda: self._end(thread))
+            if self._calls is not None:
+                self._serve_calls(self._calls)
+        return outcome
+
+    def on_episode(self, start: Any) -> None:
+        """Heard by `_on_start`: the agent keeps no barrier."""
+
+    def on_tick(self, inputs: TickInputs) -> None:
+        """Never called: the agent's thread waits for what it needs."""
+
+    def turned(self) -> None:
+        """What the agent's own thread says is no turn of the executor's loop."""
+        if threading.get_ident() == self._executor_thread:
+            super().turned()
+
+    def _serve_calls(self, calls: CallLoop) -> None:
+        server, over = SkillServer(calls), threading.Event()
+        thread = threading.Thread(target=spin, args=(server, over), name="skill_server", daemon=True)
+        thread.start()
+
+        def end() -> None:
+            self._robot.close()
+            over.set()
+            thread.join(_JOIN_S)
+            server.destroy_node()
+
+        self._undo.append(end)
+
+    def _think(self) -> None:
+        try:
+            self._loop.run()
+        except Exception as error:  # noqa: BLE001 - whatever ends the thread ends the node, by name
+            self.fail(f"{type(error).__name__}: {error}")
+
+    def _end(self, thread: threading.Thread) -> None:
+        self._robot.close()
+        thread.join(_JOIN_S)
+
+    def _on_start(self, msg: Any) -> None:
+        self._picture = None
+        self._world_ns = convert.to_ns(msg.stamp)
+        self._robot.on_episode(EpisodeBegun(int(msg.episode), int(msg.seed), self._world_ns))
+
+    def _on_end(self, msg: Any) -> None:
+        self._robot.on_end(int(msg.episode), str(msg.failure) or "the task's own success")
+
+    def _on_picture(self, raw: bytes) -> None:
+        self._picture = bytes(raw)
+
+    def _newest_picture(self) -> U8 | None:
+        if self._picture is None:
+            return None
+        image = sensors.raw_image(decode(self._picture, topics.IMAGE.type))
+        shape = (image.width, image.height, image.step, image.is_bigendian)
+        try:
+            picture = decode_raw(image.encoding, *shape, image.data)
+        except RejectedError:
+            return None
+        return picture.rgb if isinstance(picture, ColourImage) else None
+
+
+def _path(text: str) -> Path | None:
+    return Path(text) if text else None
+
+
+def main() -> None:
+    """Entry point."""
+    sys.exit(run([AgentNode]))

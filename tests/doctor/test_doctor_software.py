@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 
 import pytest
@@ -86,25 +84,28 @@ def test_messages_built_from_other_sources_fail_by_name(make_machine, message_fo
 @pytest.mark.parametrize(
     ("manifest", "fault"),
     [
-        (None, "no manifest m.json"),
+        (None, "no manifest.json"),
         ("{", "not JSON"),
-        ("[]", "names no sha256"),
-        ('{"sha256": "0123"}', "manifest says 0123"),
+        ("[]", "names no model_file"),
+        ('{"model_file": "m.onnx"}', "or no sha256"),
+        ('{"model_file": "m.onnx", "sha256": "0123"}', "manifest says 0123"),
+        ('{"model_file": "other.onnx", "sha256": "0123"}', "no other.onnx"),
     ],
 )
 def test_model_without_a_fitting_manifest_fails(make_machine, tmp_path: Path, manifest, fault) -> None:
-    (tmp_path / "m.onnx").write_bytes(b"model")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine/m.onnx").write_bytes(b"model")
     if manifest is not None:
-        (tmp_path / "m.json").write_text(manifest)
+        (tmp_path / "mine/manifest.json").write_text(manifest)
     (finding,) = software.models(make_machine(), lambda: tmp_path)
     assert finding.status is Status.FAIL
+    assert finding.found.startswith("mine: ")
     assert fault in finding.found
 
 
-def test_model_with_its_manifest_is_ok(make_machine, tmp_path: Path) -> None:
-    (tmp_path / "m.onnx").write_bytes(b"model")
-    (tmp_path / "m.json").write_text(json.dumps({"sha256": hashlib.sha256(b"model").hexdigest()}))
-    assert software.models(make_machine(), lambda: tmp_path)[0].status is Status.OK
+def test_models_that_ship_are_ok(make_machine) -> None:
+    (finding,) = software.models(make_machine())
+    assert (finding.status, finding.found) == (Status.OK, "4 with fitting manifests")
 
 
 def test_gl_that_fails_shows_both_reasons_and_the_packages(make_machine) -> None:

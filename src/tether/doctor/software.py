@@ -20,6 +20,7 @@ DISTRIBUTION = "tether-robotics"
 WITH_EXTRAS = ("sim",)
 # ROS 2 Jazzy's own Debian packages are compiled against NumPy 1 and abort under NumPy 2.
 NUMPY_1_ROS = "/opt/ros/"
+_MANIFEST = "manifest.json"
 Version = Callable[[str], "str | None"]
 
 
@@ -145,33 +146,36 @@ def messages(machine: Machine, source: Callable[[], Path] | None = None) -> list
 
 def models(machine: Machine, source: Callable[[], Path] | None = None) -> list[Finding]:
     """Each model has a manifest beside it, and the file is the one that the manifest names."""
-    expected = "a manifest beside each model, with the file's sha256"
+    expected = "each model with its manifest, which names the file and its sha256"
     try:
         folder = source() if source is not None else resource_path("models")
     except InvalidInputError:
         return [ok("models", "none shipped; `scripted` and `classic` need none", expected)]
-    files = sorted(folder.rglob("*.onnx"))
-    faults = [f"{p.name}: {fault}" for p in files if (fault := manifest_fault(p)) is not None]
+    models = sorted({path.parent for pattern in ("*.onnx", _MANIFEST) for path in folder.rglob(pattern)})
+    faults = [f"{m.relative_to(folder)}: {fault}" for m in models if (fault := manifest_fault(m)) is not None]
     if faults:
         fix = "restore models/ from the release (git lfs pull where it is used)"
         return [Finding("models", Status.FAIL, "; ".join(faults), expected, fix)]
-    return [ok("models", f"{len(files)} with fitting manifests", expected)]
+    return [ok("models", f"{len(models)} with fitting manifests", expected)]
 
 
-def manifest_fault(model: Path) -> str | None:
-    """What is wrong with the manifest `<model>.json` beside a model, or None."""
-    path = model.with_suffix(".json")
+def manifest_fault(folder: Path) -> str | None:
+    """What is wrong with the manifest in a model's folder, or with the file that it names; or None."""
     try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
     except OSError:
-        return f"no manifest {path.name}"
+        return f"no {_MANIFEST}"
     except ValueError as error:
-        return f"manifest is not JSON ({error})"
-    named = manifest.get("sha256") if isinstance(manifest, dict) else None
-    if not isinstance(named, str):
-        return "manifest names no sha256"
-    real = hashlib.sha256(model.read_bytes()).hexdigest()
-    return None if named == real else f"sha256 is {real[:12]}…, manifest says {named[:12]}…"
+        return f"{_MANIFEST} is not JSON ({error})"
+    facts = manifest if isinstance(manifest, dict) else {}
+    file, named = facts.get("model_file"), facts.get("sha256")
+    if not isinstance(file, str) or not isinstance(named, str):
+        return f"{_MANIFEST} names no model_file or no sha256"
+    try:
+        real = hashlib.sha256((folder / file).read_bytes()).hexdigest()
+    except OSError:
+        return f"no {file}"
+    return None if named == real else f"{file} has sha256 {real[:12]}…, manifest says {named[:12]}…"
 
 
 PROBES = (python_version, numpy_and_ros, requirements, messages, models)

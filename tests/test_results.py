@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -61,3 +62,32 @@ def test_trying_whether_a_file_can_be_written_leaves_nothing_and_changes_nothing
     assert path.read_text() == "old"
     with pytest.raises(InvalidInputError, match="folder"):
         require_writable(tmp_path / "a")
+
+
+def test_dash_is_no_file_name_for_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InvalidInputError, match="/dev/stdout"):
+        require_writable(Path("-"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_device_is_written_to_and_stays_a_device() -> None:
+    null = Path("/dev/null")
+    require_writable(null)
+    write_json(null, {"rate": 0.5})
+    assert null.is_char_device()
+    assert not Path("/dev/null.part").exists()
+
+
+def test_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        require_writable(path)
+        write_json(path, {"rate": 0.5})
+        assert json.loads(os.read(reader, 4096)) == {"rate": 0.5}
+    finally:
+        os.close(reader)
+    assert path.is_fifo()
+    assert [p.name for p in tmp_path.iterdir()] == ["pipe"]

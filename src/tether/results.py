@@ -34,9 +34,15 @@ def header(tool: str, seed: int) -> dict[str, Any]:
 def require_writable(path: Path) -> None:
     """Make the folders above `path` and try whether a file can be written there; `path` itself stays as it is.
 
-    To be called before what takes long. Raises InvalidInputError.
+    To be called before what takes long. Raises InvalidInputError, also for `-`, which would be a file of that name.
     """
+    if path == Path("-"):
+        fix = "name a file; /dev/stdout puts the result behind what is printed"
+        raise InvalidInputError("output", [Fault("-", "'-'", "the name of a file")], fix)
     try:
+        if _is_stream(path):
+            path.open("ab").close()
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise IsADirectoryError(0, "a folder")
@@ -58,11 +64,16 @@ def library_versions() -> dict[str, str]:
 def write_json(path: Path, result: Mapping[str, Any]) -> None:
     """Write a result whole or not at all.
 
-    Where `path` cannot be written the result goes to a file of the system's temporary folder, and InvalidInputError
-    names it.
+    A device or pipe (/dev/null, /dev/stdout, a shell's `>(jq .)`) stays what it is and is written to. Where `path`
+    cannot be written the result goes to a file of the system's temporary folder, and InvalidInputError names it.
     """
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"
     try:
+        if _is_stream(path):
+            sys.stdout.flush()  # if it is the same, what was printed before comes before
+            with path.open("a", encoding="utf-8") as stream:
+                stream.write(text)
+            return
         path.parent.mkdir(parents=True, exist_ok=True)
         partial = _partial(path)
         partial.write_text(text, encoding="utf-8")
@@ -74,6 +85,11 @@ def write_json(path: Path, result: Mapping[str, Any]) -> None:
             kept.write(text)
         fix = f"the result is kept in {kept.name}: move it where it belongs"
         raise InvalidInputError("output", [_unwritable(path, error)], fix) from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Whether a file put in the place of `path` would destroy more than an older file."""
+    return path.parent == Path("/dev") or path.is_fifo() or path.is_char_device()
 
 
 def _partial(path: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -120,3 +121,60 @@ def test_faults_of_policy_task_and_profile_are_reported_together_with_the_names_
     error = capsys.readouterr().err
     assert all(word in error for word in ("'nobody'", "'nope'", "pick_moving", "'never'", "ideal"))
     assert "reinstall" not in error
+
+
+@pytest.mark.parametrize(
+    ("words", "unbuffered"),
+    [
+        (["eval", "--help"], ""),  # argparse swallows what fails at once
+        (["urdf", "check", "no_such.urdf"], ""),
+        (["urdf", "check", "no_such.urdf"], "1"),
+    ],
+)
+def test_output_that_nobody_reads_ends_quietly_and_not_with_0(
+    words: list[str], unbuffered: str, tmp_path: Path
+) -> None:
+    env = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            [*RUN, *words], cwd=tmp_path, env=env, stdout=writer, stderr=subprocess.PIPE, timeout=100, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_broken_pipe_that_is_not_the_output_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def worker_gone(*arguments: object) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    monkeypatch.setattr("importlib.import_module", worker_gone)
+    assert exit_status(["doctor"]) == 1
+    assert "Broken pipe" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["eval", "--policy", "classic", "--jsn", "x"], ["agent", "check", "nonsense"]])
+def test_unknown_argument_is_answered_with_the_usage_of_its_command(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_status(words) == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"usage: tether {words[0]} ")
+    assert words[-1] in error
+
+
+def test_failure_of_the_system_names_the_file_and_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*arguments: object) -> None:
+        raise OSError(28, "No space left on device", "runs/x")
+
+    monkeypatch.setattr("importlib.import_module", full)
+    assert exit_status(["doctor"]) == 1
+    assert capsys.readouterr().err == (
+        "tether: runs/x: No space left on device\n  fix: check the path, its permissions and the free space\n"
+    )

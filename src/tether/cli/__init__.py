@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import importlib
 import logging
+import os
+import select
 import sys
 from collections.abc import Sequence
 
@@ -57,9 +59,16 @@ Only the module of the command that is run is imported.
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point. Exit status: 0 done, 1 what was asked for failed, 2 not understood or refused, 130 interrupted."""
+    """Entry point.
+
+    Exit status: 0 done, 1 what was asked for failed, 2 not understood or refused, 130 interrupted, 141 (as of other
+    programs) nobody reads the output any more.
+    """
     try:
-        return _run(list(sys.argv[1:] if argv is None else argv))
+        try:
+            return _run(list(sys.argv[1:] if argv is None else argv))
+        finally:
+            sys.stdout.flush()  # here, where it can still be told that nobody reads
     except TetherError as error:
         sys.stderr.write(f"tether: {error}\n")
         return 2
@@ -72,11 +81,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         sys.stderr.write("tether: interrupted\n")
         return 130
-    except BrokenPipeError:
-        return 0
-    except OSError as error:
+    except BrokenPipeError as error:
+        if _nobody_reads():
+            return 141
         sys.stderr.write(f"tether: {error}\n")
         return 1
+    except OSError as error:
+        sys.stderr.write(_of_the_system(error))
+        return 1
+
+
+def _of_the_system(error: OSError) -> str:
+    if error.filename is None or error.filename2 is not None:
+        return f"tether: {error}\n"
+    fix = "check the path, its permissions and the free space"
+    return f"tether: {error.filename}: {error.strerror}\n  fix: {fix}\n"
+
+
+def _nobody_reads() -> bool:
+    """Whether it is stdout that broke (`| head`), not another pipe; what is left for it goes nowhere then."""
+    try:
+        out = sys.stdout.fileno()
+    except OSError:  # no file behind it
+        return False
+    poll = select.poll()
+    poll.register(out, 0)  # errors alone: a pipe has one as long as nobody reads
+    if not poll.poll(0):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), out)  # else Python complains when it ends
+    return True
 
 
 def _run(words: list[str]) -> int:
@@ -94,7 +127,10 @@ def _run(words: list[str]) -> int:
             importlib.import_module(module).add_parser(subparsers)
         else:
             subparsers.add_parser(name, help=doc)
-    arguments = parser.parse_args(words)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        of_command = subparsers.choices.get(chosen or "", parser)
+        of_command.error(f"unrecognized arguments: {' '.join(unknown)}")
     level = logging.INFO if arguments.verbose else logging.WARNING
     logging.basicConfig(level=level, format="%(levelname)s %(name)s: %(message)s")
     return int(arguments.run(arguments))

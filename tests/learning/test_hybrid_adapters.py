@@ -103,3 +103,9 @@ def test_spaces_that_are_none_of_the_usual_are_refused() -> None:
 def test_an_environment_that_is_not_there_is_refused_with_a_fix(name: str) -> None:
     with pytest.raises(InvalidInputError, match="environment"):
         make_environment(name, [])
+
+
+def test_factory_that_makes_no_environment_is_refused_with_what_it_lacks() -> None:
+    make = make_environment("os:getcwd", [])
+    with pytest.raises(InvalidInputError, match="made a str without action_space, observation_space, reset, step"):
+        make()

@@ -130,11 +130,18 @@ def make_environment(name: str, folders: Sequence[Path]) -> Callable[[], Env]:
     if not callable(make):
         fault = Fault("environment", f"{module} without a callable {factory}", "a factory")
         raise InvalidInputError("environment", [fault])
-    return lambda: _as_modern(make())
+    return lambda: _as_modern(make(), name)
 
 
-def _as_modern(env: Any) -> Env:
-    return env if isinstance(env, gymnasium.Env) else LegacyEnv(env, max_steps=1_000_000)
+def _as_modern(env: Any, name: str) -> Env:
+    if isinstance(env, gymnasium.Env):
+        return env
+    lacking = [part for part in ("action_space", "observation_space", "reset", "step") if not hasattr(env, part)]
+    if lacking:
+        what = f"{name}() made a {type(env).__name__} without {', '.join(lacking)}"
+        fix = "name a function that takes nothing and returns an environment"
+        raise InvalidInputError("environment", [Fault("environment", what, "a Gymnasium environment")], fix)
+    return LegacyEnv(env, max_steps=1_000_000)
 
 
 def _imported(module: str, fix: str) -> types.ModuleType:

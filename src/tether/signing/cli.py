@@ -52,8 +52,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         _chosen(arguments)(arguments)
     except OSError as error:
-        fault = Fault(str(error.filename or "file"), error.strerror or str(error), "to be written")
-        raise InvalidInputError("sign", [fault], "permit it or free space") from error
+        fault = Fault(str(error.filename or "file"), error.strerror or str(error), "a file to be read or written")
+        raise InvalidInputError("sign", [fault], "check the path, its permissions and the free space") from error
     return 0
 
 

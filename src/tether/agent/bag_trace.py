@@ -17,8 +17,8 @@ from tether.codec import convert, decode, sensors
 from tether.contracts import TICKS_PER_DECISION, Mode, Primitive
 from tether.errors import Fault, InvalidInputError
 
-STILL_RAD_S = 0.05
-"""Measured joint speeds below it count as standing still: encoder noise is in them."""
+STILL_RAD_S = 0.1
+"""Measured joint speeds below it count as standing still: on a joint at rest, noise comes close to it."""
 _READ = (
     topics.SKILL_ORDER,
     topics.SKILL_REPORT,
@@ -27,6 +27,8 @@ _READ = (
     topics.JOINT_STATES,
     topics.EVENTS,
 )
+_LOOK_DECISIONS = 40
+"""After a worker was gone: how far a hold is looked for."""
 _Key = tuple[int, int]
 
 
@@ -117,17 +119,14 @@ def _task(heard: _Heard, task_id: str) -> TaskTrace:
     calls: dict[str, CallTrace] = {}
     before: SkillOrder | None = None
     for key, order in orders:
+        if before is not None and order.kills > before.kills and before.call_id in calls:
+            _killed(calls[before.call_id], order, key, heard)
         if order.state is OrderState.RUN:
             at = calls.get(order.call_id)
             if at is None:
                 at = CallTrace(order.call_id, order.skill.name, order.way, order.stamp_ns, order.stamp_ns)
                 calls[order.call_id] = at
             _follow(at, order, key, heard)
-        elif before is not None and order.kills > before.kills and before.call_id in calls:
-            at = calls[before.call_id]
-            at.killed = True
-            if at.lost_ns is None:
-                _lost(at, order.stamp_ns, key, heard)
         before = order
     last = orders[-1][1]
     events = tuple((stamp, text) for stamp, text, data in heard.events if data.get("task_id") == task_id)
@@ -146,15 +145,26 @@ def _follow(call: CallTrace, order: SkillOrder, key: _Key, heard: _Heard) -> Non
         _lost(call, report.stamp_ns, key, heard)
 
 
+def _killed(call: CallTrace, order: SkillOrder, key: _Key, heard: _Heard) -> None:
+    """The agent had the worker killed: at its time limit or deadline, or because it was lost already."""
+    call.killed = True
+    if call.lost_ns is None:
+        _lost(call, order.stamp_ns, key, heard)
+
+
 def _lost(call: CallTrace, lost_ns: int, key: _Key, heard: _Heard) -> None:
     """How long after the worker was gone the policy held, and the joints stood still."""
     call.lost_ns = lost_ns
     episode, number = key
-    for later in range(number, number + 40):
+    for later in range(number, number + _LOOK_DECISIONS):
         report = heard.reports.get((episode, later))
-        if report is not None and heard.primitives.get((episode, later)) is Primitive.HOLD:
+        if report is None or (report.state is ReportState.RUNNING and report.call_id != call.call_id):
+            break
+        if heard.primitives.get((episode, later)) is Primitive.HOLD:
             call.hold_s = max((report.stamp_ns - lost_ns) * 1e-9, 0.0)
             break
+    if call.hold_s is None:
+        return
     until_ns = min((r.stamp_ns for k, r in heard.reports.items() if _runs_after(k, r, key)), default=2**63)
     call.still_s = _still_after(heard.speeds, lost_ns, until_ns)
 
@@ -175,6 +185,13 @@ def _still_after(speeds: Iterable[tuple[int, float]], lost_ns: int, until_ns: in
     return None if still_ns is None else (still_ns - lost_ns) * 1e-9
 
 
+def _stop_text(call: CallTrace) -> str:
+    if call.hold_s is None:
+        return "the next skill chose, or the task was over, with the next decision"
+    still = "not before the next skill chose" if call.still_s is None else f"after {call.still_s * 1e3:.0f} ms"
+    return f"a hold decided after {call.hold_s * 1e3:.0f} ms, joints still {still}"
+
+
 def as_text(task: TaskTrace) -> str:
     """For people."""
     lines = [f"{task.task_id}: {task.outcome} {task.failure}".rstrip()]
@@ -188,9 +205,7 @@ def as_text(task: TaskTrace) -> str:
         if call.fault:
             lines.append(f"              fault: {call.fault}")
         if call.lost_ns is not None:
-            held = "never" if call.hold_s is None else f"after {call.hold_s * 1e3:.0f} ms"
-            still = "not before the next skill" if call.still_s is None else f"after {call.still_s * 1e3:.0f} ms"
             why = "killed" if call.killed and not call.fault else "lost"
-            lines.append(f"              worker {why}: a hold decided {held}, joints still {still}")
+            lines.append(f"              worker {why}: {_stop_text(call)}")
     lines += [f"  {stamp * 1e-9:8.2f} s  {text}" for stamp, text in task.events]
     return "\n".join(lines) + "\n"

@@ -48,7 +48,7 @@ class GraphRobot:
         self, send: Callable[[SkillOrder], None], picture: Callable[[], U8 | None], *, lockstep: bool, silent_s: float
     ) -> None:
         self._send, self._newest_picture = send, picture
-        self._lockstep, self._silent_s = lockstep, silent_s
+        self.lockstep, self._silent_s = lockstep, silent_s
         self._sense = FactSense(robot(), load_classic_config(resource_path("config", "classic.yaml")))
         self._came = threading.Condition()
         self._closed = False
@@ -88,7 +88,7 @@ class GraphRobot:
     def on_mode(self, episode: int, tick: int, mode: Mode) -> None:
         """The gate has judged a tick. Ticks within a decision matter in real time only."""
         decision, rest = divmod(tick, TICKS_PER_DECISION)
-        if rest == 0 or not self._lockstep:
+        if rest == 0 or not self.lockstep:
             self._keep(episode, lambda: self._modes.__setitem__(decision, mode))
 
     def close(self) -> None:
@@ -165,7 +165,7 @@ class GraphRobot:
             self._order.kills,
         )
         until_ns = self._now_ns + round(START_S * 1e9)
-        while not self._lockstep and not self._taken_up() and self._now_ns < until_ns:
+        while not self.lockstep and not self._taken_up() and self._now_ns < until_ns:
             self.advance()
 
     def advance(self) -> None:
@@ -221,7 +221,7 @@ class GraphRobot:
                 self._wait(self._silent_s)
 
     def _those_done(self) -> list[tuple[FusedState, Mode, SkillReport]]:
-        if self._lockstep:
+        if self.lockstep:
             number = self._next
             if number not in self._states or number not in self._reports or number not in self._modes:
                 return []

@@ -22,7 +22,7 @@ from tether.errors import Fault, InvalidInputError, TetherError
 _LOG = logging.getLogger(__name__)
 NEEDS_OPERATOR = "needs_operator"
 SETTLE_NS = 1_000_000_000
-"""How long the declared start of a task may take to be seen."""
+"""How long the declared start of a task may take to be seen in lockstep."""
 DETOURS_MAX = 3
 """Detours to the unmet precondition of one skill; past it a person is asked."""
 
@@ -66,7 +66,16 @@ class TaskRunner:
     memory: what a task begins with where it worked before, in place of taking it apart; it is told how each run went.
     """
 
-    def __init__(self, domain: Domain, robot: Robot, ways: Mapping[str, str], memory: Experience | None = None) -> None:
+    def __init__(
+        self,
+        domain: Domain,
+        robot: Robot,
+        ways: Mapping[str, str],
+        memory: Experience | None = None,
+        settle_ns: int = SETTLE_NS,
+    ) -> None:
+        """settle_ns: how long the declared start of a task may take to be seen."""
+        self._settle_ns = settle_ns
         self._domain = domain
         self._robot = robot
         self._ways = ways
@@ -91,7 +100,7 @@ class TaskRunner:
         run = _Run(
             self._domain, self._robot, self._ways, self._usable, self.executor, task, task_id, values, self._memory
         )
-        ended = run.to_the_end(on_feedback, cancelled)
+        ended = run.to_the_end(self._settle_ns, on_feedback, cancelled)
         if self._memory is not None:
             try:
                 self._memory.learn(ended.graph, ended.recalled)
@@ -126,19 +135,21 @@ class _Run:
         self._detours: Counter[str] = Counter()
         self._deadline_ns = robot.now_ns() + round(task.deadline_s * 1e9)
 
-    def to_the_end(self, on_feedback: Callable[[Feedback], None], cancelled: Callable[[], bool]) -> TaskRun:
+    def to_the_end(
+        self, settle_ns: int, on_feedback: Callable[[Feedback], None], cancelled: Callable[[], bool]
+    ) -> TaskRun:
         """From the declared start to the goal, a person, or a cancellation."""
         try:
-            ended = self._begin()
+            ended = self._begin(settle_ns)
             while ended is None:
                 ended = self._advance(on_feedback, cancelled)
         except WorldEndedError as error:
             ended = self._ask("world_ended", str(error))
         return ended
 
-    def _begin(self) -> TaskRun | None:
+    def _begin(self, settle_ns: int) -> TaskRun | None:
         """Wait until the declared start is seen, then take the task apart."""
-        until_ns = self._robot.now_ns() + SETTLE_NS
+        until_ns = self._robot.now_ns() + settle_ns
         while True:
             self._robot.advance()
             method = self._domain.method(self._task, self._state())

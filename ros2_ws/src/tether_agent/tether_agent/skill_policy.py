@@ -18,7 +18,7 @@ from tether_ros.process import run
 from tether import topics
 from tether.agent.domain import load_domain
 from tether.agent.ordered import OrderedPolicy
-from tether.agent.orders import ReportState, SkillOrder, order_from, report_message
+from tether.agent.orders import OrderState, ReportState, SkillOrder, order_from, report_message
 from tether.agent.proof import require_proved
 from tether.agent.skill_policy import ANSWER_S
 from tether.codec import convert, sensors
@@ -74,9 +74,11 @@ class SkillPolicyNode(StageNode):
         if self.mode is Mode.LOCKSTEP:
             self.inbox().put_result(STATE, episode, state.decision_id, state)
         elif episode == self._episode:
-            if self._order is not None and time.monotonic() - self._order_s > ORDER_AGE_S:
+            order = self._order
+            at_work = order is not None and order.state is not OrderState.OVER
+            if order is not None and at_work and time.monotonic() - self._order_s > ORDER_AGE_S:
                 text = f"no order for {ORDER_AGE_S:g} s: the policy holds"
-                data = {"task_id": self._order.task_id, "call_id": self._order.call_id}
+                data = {"task_id": order.task_id, "call_id": order.call_id}
                 self.event(sensors.Severity.ERROR, "agent_silent", text, data)
                 self._order = None
             self._decide(state, self._order)

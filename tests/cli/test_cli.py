@@ -178,3 +178,24 @@ def test_failure_of_the_system_names_the_file_and_what_to_do(
     assert capsys.readouterr().err == (
         "tether: runs/x: No space left on device\n  fix: check the path, its permissions and the free space\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("module", "fix"),
+    [
+        ("mujoco", "run `make setup` in a checkout, or `pip install 'tether-robotics[sim]'`"),
+        ("torch.nn", "run `make setup-dev` in a checkout, or `pip install 'tether-robotics[train]'`"),
+        ("unified_planning", "run `make setup-dev` in a checkout, or `pip install 'tether-robotics[agent]'`"),
+        ("faiss", "run `make setup-dev` in a checkout, or `pip install 'tether-robotics[agent]'`"),
+        ("cv2", "`pip install 'tether-robotics[calibrate]'`"),
+    ],
+)
+def test_missing_package_is_named_with_the_extra_that_brings_it(
+    module: str, fix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def missing(*arguments: object) -> None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr("importlib.import_module", missing)
+    assert exit_status(["doctor"]) == 2
+    assert capsys.readouterr().err.endswith(f"which is not installed here\n  fix: {fix}\n")

@@ -6,9 +6,11 @@ import argparse
 import importlib
 import logging
 import os
+import re
 import select
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 
 from tether import __version__
 from tether.errors import TetherError
@@ -57,6 +59,9 @@ _COMMANDS = {
 Only the module of the command that is run is imported.
 """
 
+_DISTRIBUTION_OF = {"cv2": "opencv-python-headless", "faiss": "faiss-cpu", "PIL": "pillow"}
+"""Module → distribution, where they are not called the same."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point.
@@ -76,7 +81,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if (error.name or "").partition(".")[0] in ("tether", ""):
             raise
         sys.stderr.write(f"tether: this needs the Python package {error.name}, which is not installed here\n")
-        sys.stderr.write("  fix: run `make setup` in a checkout, or `pip install 'tether-robotics[sim]'`\n")
+        sys.stderr.write(f"  fix: {_fix_of_missing((error.name or '').partition('.')[0])}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("tether: interrupted\n")
@@ -89,6 +94,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         sys.stderr.write(_of_the_system(error))
         return 1
+
+
+def _fix_of_missing(module: str) -> str:
+    """How to come by a module that is not here: by the extra of this distribution that asks for it."""
+    name = _DISTRIBUTION_OF.get(module, module).replace("_", "-")
+    extra = "sim"
+    for requirement in metadata.requires("tether-robotics") or ():
+        asked = re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)['\"]", requirement)
+        if asked and asked[1].lower() == name.lower():
+            extra = asked[2]
+            break
+    target = {"sim": "setup", "train": "setup-dev", "agent": "setup-dev", "dev": "setup-dev"}.get(extra)
+    made = f"run `make {target}` in a checkout, or " if target else ""
+    return f"{made}`pip install 'tether-robotics[{extra}]'`"
 
 
 def _of_the_system(error: OSError) -> str:

@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("torch", reason="learning needs the `train` extra")
 
+from tether.cli import main
 from tether.errors import InvalidInputError
 from tether.learning import arrays as files
 from tether.learning.config import ChoiceGradient, Exploration, Normalise, SacConfig, TrainConfig
@@ -131,3 +132,9 @@ def test_demonstrations_stand_in_half_of_every_batch(make_aim: Callable[..., Any
     learn(make_aim, SHORT, tmp_path, seed=0, demos=demos, progress=False)
     with pytest.raises(InvalidInputError, match="demos"):
         learn(make_aim, SHORT, tmp_path, seed=0, progress=False)
+
+
+def test_refused_environment_leaves_no_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "hybrid", "--env", "nowhere", "--out", str(tmp_path / "run")]) == 2
+    assert "'nowhere'" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

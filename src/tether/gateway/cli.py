@@ -14,7 +14,7 @@ from typing import Any
 from tether.arguments import not_negative, positive
 from tether.errors import Fault, InvalidInputError
 from tether.gateway.records import GatewayConfig
-from tether.gateway.services import load_services
+from tether.gateway.services import Services, load_services
 from tether.gateway.supervisor import WorkerConfig
 from tether.gateway.tokens import Tokens, make_token
 from tether.gateway.tracing import log_with_tasks
@@ -22,6 +22,7 @@ from tether.memory.redis_server import RedisServer, connect, connection_options,
 from tether.signing.files import private_folder, state_folder
 
 _LOG = logging.getLogger(__name__)
+_LAST_PORT = 65535
 
 
 def add_parser(subparsers: Any) -> None:
@@ -44,15 +45,19 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal."""
-    folder = private_folder(arguments.folder or state_folder() / "gateway")
+    where = arguments.folder or state_folder() / "gateway"
     if arguments.make_token is not None:
-        sys.stdout.write(make_token(folder / "tokens", arguments.make_token) + "\n")
+        sys.stdout.write(make_token(private_folder(where) / "tokens", arguments.make_token) + "\n")
         return 0
     if arguments.services is None:
         fix = "see docs/gateway.md; `tether.bench.gateway:services` is the benchmark's"
         raise InvalidInputError("gateway", [Fault("--services", "nothing", "MODULE:FUNCTION")], fix)
     _check_host(arguments.host, arguments.beyond_this_machine)
+    if arguments.port > _LAST_PORT:
+        raise InvalidInputError("gateway", [Fault("--port", str(arguments.port), f"1 to {_LAST_PORT}")])
     log_with_tasks(logging.INFO if arguments.verbose else logging.WARNING)
+    services = load_services(arguments.services)  # before a token or a journal is made for what is refused
+    folder = private_folder(where)
     if not list((folder / "tokens").glob("*.token")):
         make_token(folder / "tokens", "operator")
         sys.stderr.write(f"made a token for the client `operator`: {folder / 'tokens' / 'operator.token'}\n")
@@ -61,18 +66,18 @@ def run(arguments: argparse.Namespace) -> int:
         client = connect(url)
         require_durable(client, accept_weaker=arguments.accept_weaker_durability)
         client.close()
-        serve(url, Tokens(folder / "tokens"), GatewayConfig(), arguments)
+        serve(url, services, Tokens(folder / "tokens"), GatewayConfig(), arguments)
     return 0
 
 
-def serve(url: str, tokens: Tokens, config: GatewayConfig, arguments: argparse.Namespace) -> None:
+def serve(url: str, services: Services, tokens: Tokens, config: GatewayConfig, arguments: argparse.Namespace) -> None:
     """Run the service in this thread. arguments: host, port, services, workers, concurrency."""
     import uvicorn
 
     from tether.gateway.app import make_app
 
     workers = WorkerConfig(url, arguments.services, arguments.workers, arguments.concurrency)
-    app = make_app(async_client(url), load_services(arguments.services), tokens, config, workers)
+    app = make_app(async_client(url), services, tokens, config, workers)
     # uvicorn raises the signal once more after it has ended in good order; Redis is still to be ended then.
     signal.signal(signal.SIGTERM, lambda *_: None)
     uvicorn.run(

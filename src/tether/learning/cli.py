@@ -45,12 +45,12 @@ def run(arguments: argparse.Namespace) -> int:
 
     a = arguments
     out = a.out if a.out is not None else Path("runs/hybrid") / a.env.replace(":", "_")
-    require_writable(out / "checkpoint.npz")
-    if a.json is not None:
-        require_writable(a.json)
     single_threaded()
     make_env = make_environment(a.env, a.env_path)
     config = _config(a)
+    require_writable(out / "checkpoint.npz")
+    if a.json is not None:
+        require_writable(a.json)
     rows = []
     for seed in a.seeds:
         folder = out / f"seed_{seed}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 RUN_CONFIG = "run_config"
 """What a run was made with."""
 MODEL_RUNTIMES = "model_runtimes"
-"""What runs a node's models: under `runtimes`, SHA-256 → see `Session.runtime`."""
+"""What runs a node's models: under `runtimes`, SHA-256 → see `Session.runtime`; under `since_ns`, from which stamp on
+(of pictures for eyes, of decisions for all others)."""
 ARBITER_THRESHOLD = "arbiter_threshold"
 """An episode's threshold, said by the bridge where it has an arbiter."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -38,9 +40,12 @@ from tether.errors import InvalidInputError
 from tether.event_kinds import MODEL_RUNTIMES
 from tether.ingest.stages import readings_of
 from tether.lockstep import in_order
-from tether.pipeline import TickTrace
+from tether.models.manifest import read_manifest
+from tether.pipeline import Stages, TickTrace
+from tether.resources import resource_path
 from tether.rollout import EPISODE_START_NS, Rollout
-from tether.runtimes.interface import RuntimeName
+from tether.runtimes import torch_reference
+from tether.runtimes.interface import RuntimeName, refused
 from tether.runtimes.memory import Trial, key, remember
 from tether.runtimes.selection import RUNTIME_VARIABLE
 from tether.topics import Topic
@@ -94,7 +99,22 @@ def run() -> list[Message]:
     return recorded(POLICY)
 
 
-def recorded(policy: str) -> list[Message]:
+class Runtimes:
+    """What nodes say of their models' runtimes, see `tether_ros.runtimes`."""
+
+    def __init__(self, stages: Stages) -> None:
+        self._stages = {"camera_ingest": stages.camera, "fusion": stages.fusion, "policy": stages.policy}
+        self._said: dict[str, dict[str, str]] = {}
+
+    def after(self, picture_ns: int, decision_ns: int) -> Iterator[Message]:
+        for node, stage in self._stages.items():
+            if stage.runtimes != self._said.get(node):
+                self._said[node] = stage.runtimes
+                since_ns = picture_ns if node == "camera_ingest" else decision_ns
+                yield on_runtimes(stage.runtimes, node, since_ns=since_ns)
+
+
+def recorded(policy: str, *, with_runtimes: bool = False) -> list[Message]:
     """The messages of the first ticks of an episode, in order of time."""
     spec = EpisodeSpec(TASK, PROFILE, SEED)
     oracle = policy_kit(policy).is_oracle
@@ -102,6 +122,9 @@ def recorded(policy: str) -> list[Message]:
     messages: list[Message] = [(EPISODE_START_NS, topics.EPISODE_START, start)]
     stage = make_imu_stage(PROFILE)
     with Rollout(policy, TASK, PROFILE) as rollout:
+        runtimes = Runtimes(rollout._pipeline._s)
+        if with_runtimes:
+            messages += runtimes.after(EPISODE_START_NS, EPISODE_START_NS)
         for delivery, trace in rollout.ticks(SEED):
             if trace is None or delivery.tick == TICKS:
                 break
@@ -109,6 +132,9 @@ def recorded(policy: str) -> list[Message]:
             imu = stage.step(0, delivery.tick, delivery.stamp_ns, readings)
             messages += [(delivery.stamp_ns, *named) for named in sensed(delivery)]
             messages += [(delivery.stamp_ns, *named) for named in said(delivery, trace, imu)]
+            if with_runtimes:
+                pictures = [sample.ref.stamp_ns for sample in delivery.samples if isinstance(sample, ImageSample)]
+                messages += runtimes.after(pictures[0] if pictures else 0, delivery.stamp_ns)
     return messages
 
 
@@ -219,8 +245,8 @@ def test_joint_states_in_another_order_are_no_difference_to_the_stages(run: list
     assert checked(tmp_path, messages).identical
 
 
-def on_runtimes(runtimes: Any) -> Message:
-    event = sensors.event_message(EPISODE_START_NS, "policy", 0, MODEL_RUNTIMES, "", {"runtimes": runtimes})
+def on_runtimes(runtimes: Any, node: str = "policy", **since: int) -> Message:
+    event = sensors.event_message(EPISODE_START_NS, node, 0, MODEL_RUNTIMES, "", {"runtimes": runtimes, **since})
     return EPISODE_START_NS, topics.EVENTS, event
 
 
@@ -234,9 +260,9 @@ def test_runtimes_that_are_none_are_passed_over(run: list[Message], tmp_path: Pa
     [
         (["tensorrt 10.3.0 Some GPU"], "tensorrt is not here"),
         (["abacus 1.0 wood"], "abacus"),
-        (["openvino 2026.4.1 cpu", "onnxruntime 1.20.0 cpu"], "openvino and then onnxruntime"),
+        (["onnxruntime 1.20.0 cpu", "tensorrt 10.3.0 Some GPU"], "tensorrt is not here"),
     ],
-    ids=["missing", "unknown", "fell back"],
+    ids=["missing", "unknown", "one of two missing"],
 )
 def test_a_runtime_that_cannot_be_taken_again_is_named_before_anything_is_rebuilt(
     run: list[Message], tmp_path: Path, ran: list[str], named: str
@@ -272,3 +298,83 @@ def test_a_student_is_checked_on_the_runtime_that_its_recording_names(
     difference = checked(tmp_path / "unsaid", messages).difference
     assert difference is not None
     assert difference.stage == "fusion"
+
+
+@pytest.mark.parametrize(
+    ("told", "named"),
+    [
+        ([("torch 2 cpu", "policy", {"since_ns": 0}), ("onnxruntime 1 cpu", "policy", {})], "not from which stamp on"),
+        (
+            [("torch 2 cpu", "policy", {"since_ns": 0}), ("onnxruntime 1 cpu", "opd_bridge", {"since_ns": 9})],
+            "in opd_bridge, policy",
+        ),
+    ],
+    ids=["no stamp", "two nodes"],
+)
+def test_a_fallback_is_refused_where_nobody_says_which_steps_ran_on_what(
+    run: list[Message], tmp_path: Path, told: list[tuple[str, str, dict[str, int]]], named: str
+) -> None:
+    pytest.importorskip("torch", reason="needs the extra `train`")
+    pytest.importorskip("onnx", reason="needs the extra `train`")
+    events = [on_runtimes({"5" * 64: label}, node, **since) for label, node, since in told]
+    with pytest.raises(InvalidInputError, match=named):
+        checked(tmp_path, [*run, *events])
+
+
+RUNS_BEFORE_TORCH_FAILS = {"eyes": 4, "student-fusion": 5, "student-policy": 8}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_a_run_that_fell_back_is_checked_step_by_step_on_what_ran_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("torch", reason="needs the extra `train`")
+    pytest.importorskip("onnx", reason="needs the extra `train`")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv(RUNTIME_VARIABLE, "torch")
+    kinds = student_models()
+    for sha256 in kinds:
+        remember(key(sha256, RuntimeName.TORCH, 1), Trial(RuntimeName.TORCH))
+    with monkeypatch.context() as during_the_run:
+        make_torch_fail(during_the_run)
+        messages = recorded("student", with_runtimes=True)
+    monkeypatch.delenv(RUNTIME_VARIABLE)
+
+    told = [m for _, topic, m in messages if topic is topics.EVENTS]
+    assert len(told) == 6, "each of three models at the start and after its fallback"
+    labels = [m.runtime.split()[0] for _, topic, m in messages if topic is topics.DECISION]
+    assert labels == ["torch"] * 8 + ["onnxruntime"] * (TICKS // TICKS_PER_DECISION - 8)
+    report = checked(tmp_path, messages)
+    assert report.identical, report.as_table()
+
+    def too_late(event: Any) -> Any:
+        data = sensors.event_data(event)
+        return with_fields(event, data_json=json.dumps({**data, "since_ns": data["since_ns"] + 50_000_000}))
+
+    where = next(i for i, event in enumerate(told) if event.node == "fusion" and "onnx" in event.data_json)
+    difference = checked(tmp_path / "late", altered(messages, topics.EVENTS, where, too_late)).difference
+    assert difference is not None
+    assert (difference.stage, difference.number) == ("fusion", 5)
+
+
+def student_models() -> dict[str, str]:
+    """SHA-256 → kind of the student's three models."""
+    folders = [resource_path("models", name) for name in ("eyes", "student/fusion", "student/policy")]
+    manifests = [read_manifest(folder) for folder in folders]
+    return {manifest.sha256: manifest.kind for manifest in manifests}
+
+
+def make_torch_fail(patch: pytest.MonkeyPatch) -> None:
+    """Let torch compute each of the student's models so many times, and fail from then on."""
+    runs: Counter[str] = Counter()
+    whole = torch_reference._PreparedTorch.run
+
+    def run(prepared: Any) -> None:
+        kind = prepared._kind
+        if runs[kind] == RUNS_BEFORE_TORCH_FAILS[kind]:
+            raise refused("torch", "the device is gone", "a run", f"model {kind}")
+        runs[kind] += 1
+        whole(prepared)
+
+    patch.setattr(torch_reference._PreparedTorch, "run", run)

@@ -22,31 +22,34 @@ class Stage:
     def __init__(self, runtimes: dict[str, str]) -> None:
         self.runtimes = runtimes
         self.said: list[tuple[int, str, dict[str, str]]] = []
+        self.since: list[int] = []
         self.reporter = RuntimeReporter(cast(StageNode, self), lambda: self.runtimes)
 
     def event(self, severity: int, kind: str, text: str, data: dict[str, Any]) -> None:
         self.said.append((severity, kind, data["runtimes"]))
+        self.since.append(data["since_ns"])
 
 
 def test_each_episode_says_what_runs_its_models_once() -> None:
     stage = Stage(GPU)
     for _ in range(2):
-        stage.reporter.begin()
-        stage.reporter.look()
+        stage.reporter.begin(100)
+        stage.reporter.look(150)
     assert stage.said == [(sensors.Severity.INFO, MODEL_RUNTIMES, GPU)] * 2
 
 
 def test_a_fallback_is_said_as_a_warning_after_the_step_that_fell_back() -> None:
     stage = Stage(GPU)
-    stage.reporter.begin()
+    stage.reporter.begin(100)
     stage.runtimes = CPU
-    stage.reporter.look()
-    stage.reporter.look()
+    stage.reporter.look(150)
+    stage.reporter.look(200)
     assert stage.said[1:] == [(sensors.Severity.WARN, MODEL_RUNTIMES, CPU)]
+    assert stage.since == [100, 150]
 
 
 def test_a_stage_without_models_says_nothing() -> None:
     stage = Stage({})
-    stage.reporter.begin()
-    stage.reporter.look()
+    stage.reporter.begin(100)
+    stage.reporter.look(150)
     assert stage.said == []

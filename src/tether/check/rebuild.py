@@ -7,6 +7,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tether.agent.domain import load_domain
+from tether.agent.ordered import THREADS
+from tether.agent.orders import order_from, report_from
+from tether.agent.recorded import RecordedSkills
 from tether.assembly import (
     make_bridge_stage,
     make_fusion_stage,
@@ -14,6 +18,7 @@ from tether.assembly import (
     make_joint_ingest,
     make_motion_stage,
     make_policy_stage,
+    skills,
 )
 from tether.bridge.arbiter import Arbitration
 from tether.bridge.stage import Around
@@ -35,6 +40,8 @@ from tether.contracts import (
 )
 from tether.errors import TetherError
 from tether.fusion.estimator import Arrivals
+from tether.policy.stage import PolicyStage
+from tether.runtimes.timeline import StampClock
 from tether.safety.stage import GateInputs
 
 
@@ -121,12 +128,14 @@ class Bridging:
     threshold: float | None = None
 
 
-def rebuild(episode: Episode, samples: Samples, bridging: Bridging) -> Iterator[Step]:
+def rebuild(episode: Episode, samples: Samples, bridging: Bridging, clock: StampClock) -> Iterator[Step]:
     """Every step of the stages, in the order in which the run took them; ends at a step whose samples are missing.
+
+    clock: goes by the decisions.
 
     A decision comes before the commands that follow it, and a tick's command before the gate's verdict on it.
     """
-    again = _Rebuilder(episode, samples, bridging)
+    again = _Rebuilder(episode, samples, bridging, clock)
     decisions = deque(sorted(episode.states))
     try:
         for tick, proposed in sorted(episode.proposed.items()):
@@ -145,13 +154,14 @@ def rebuild(episode: Episode, samples: Samples, bridging: Bridging) -> Iterator[
 class _Rebuilder:
     """The stages of one recorded episode, run once more. `at`: the step that is being rebuilt."""
 
-    def __init__(self, episode: Episode, samples: Samples, bridging: Bridging) -> None:
+    def __init__(self, episode: Episode, samples: Samples, bridging: Bridging, clock: StampClock) -> None:
+        self._clock = clock
         start = episode.start
         skill = convert.skill_from(start.skill)
         self._episode = episode
         self._samples = samples
         self._number = int(start.episode)
-        self._fusion, self._policy = make_fusion_stage(start.policy), make_policy_stage(start.policy)
+        self._fusion, self._policy = make_fusion_stage(start.policy), _policy_of(episode)
         self._bridge = make_bridge_stage(bridging.arbitration, start.profile)
         self._motion = make_motion_stage(start.profile)
         self._gate = make_gate_stage(start.policy, bridging.arbitration)
@@ -173,8 +183,9 @@ class _Rebuilder:
         """State, proposal and arbitrated decision, as far as they were recorded."""
         episode, recorded = self._episode, self._episode.states[decision_id]
         self.at = ("fusion", decision_id, recorded)
+        stamp_ns = self._clock.stamp_ns = convert.to_ns(recorded.stamp)
         arrivals = _arrivals(recorded, self._number, self._samples)
-        state = self._fusion.step(decision_id, convert.to_ns(recorded.stamp), arrivals)
+        state = self._fusion.step(decision_id, stamp_ns, arrivals)
         output_record = episode.outputs.get(decision_id)
         truth = self._truth_of(output_record)
         yield Step("fusion", decision_id, recorded, convert.fused_state_message(state, self._number))
@@ -251,6 +262,15 @@ class _Rebuilder:
             actions=[] if decision is None else [decision.action],
             proposed=[] if command is None else [command],
         )
+
+
+def _policy_of(episode: Episode) -> PolicyStage:
+    """The policy of the run; with an agent, the skills that it ordered."""
+    if not episode.reports:
+        return make_policy_stage(episode.start.policy)
+    orders = {number: order_from(msg) for number, msg in episode.orders.items()}
+    reports = {number: report_from(msg) for number, msg in episode.reports.items()}
+    return PolicyStage(RecordedSkills(load_domain(), orders, reports), skills(), THREADS)
 
 
 def _arrivals(recorded: Any, episode: int, samples: Samples) -> Arrivals:

@@ -15,6 +15,7 @@ from tether.contracts import CameraModel, SampleRef, Stream
 from tether.errors import Fault, InvalidInputError
 from tether.event_kinds import ARBITER_THRESHOLD, MODEL_RUNTIMES, RUN_CONFIG
 from tether.ingest.camera import CameraIngest, CompressedImage, RawImage
+from tether.runtimes.timeline import StampClock
 from tether.topics import Topic
 
 _TOPICS = {
@@ -32,6 +33,8 @@ _TOPICS = {
         topics.IMU_BATCH,
         topics.IMAGE_FEATURE,
         topics.FUSED_STATE,
+        topics.SKILL_ORDER,
+        topics.SKILL_REPORT,
         topics.POLICY_OUTPUT,
         topics.DECISION,
         topics.PROPOSED,
@@ -41,6 +44,8 @@ _TOPICS = {
 }
 _RESULTS = {
     topics.FUSED_STATE: ("states", "decision_id"),
+    topics.SKILL_ORDER: ("orders", "decision_id"),
+    topics.SKILL_REPORT: ("reports", "decision_id"),
     topics.POLICY_OUTPUT: ("outputs", "decision_id"),
     topics.DECISION: ("decisions", "decision_id"),
     topics.IMU_BATCH: ("batches", "tick"),
@@ -57,6 +62,8 @@ class Episode:
 
     start: Any
     states: dict[int, Any] = field(default_factory=dict)
+    orders: dict[int, Any] = field(default_factory=dict)
+    reports: dict[int, Any] = field(default_factory=dict)
     outputs: dict[int, Any] = field(default_factory=dict)
     decisions: dict[int, Any] = field(default_factory=dict)
     batches: dict[int, Any] = field(default_factory=dict)
@@ -81,8 +88,9 @@ class Recording:
 class _Loader:
     """Takes messages in log-time order. Pictures wait until the policy, and so the detector, is known."""
 
-    def __init__(self, recording: Recording, make_camera: Callable[[str], CameraIngest]) -> None:
+    def __init__(self, recording: Recording, make_camera: Callable[[str], CameraIngest], clock: StampClock) -> None:
         self._recording = recording
+        self._clock = clock
         self._make_camera = make_camera
         self._camera: CameraIngest | None = None
         self._infos: dict[int, CameraModel] = {}
@@ -151,6 +159,7 @@ class _Loader:
             self._early.append((picture, camera))
             return
         ref = SampleRef(Stream.CAMERA, picture.stamp_ns, 0)
+        self._clock.stamp_ns = picture.stamp_ns
         self._recording.samples[Stream.CAMERA][picture.stamp_ns] = self._camera.look(picture, camera, ref).feature
 
     def finish(self) -> None:
@@ -162,9 +171,18 @@ class _Loader:
                 getattr(self._recording.episodes[episode], table)[number] = msg
 
 
-def recorded_runtimes(path: Path) -> dict[str, list[str]]:
-    """SHA-256 of each model that ran → what ran it, one after the other; empty for runs from before this was said."""
-    found: dict[str, list[str]] = {}
+@dataclass(frozen=True)
+class RuntimeChange:
+    """A node says what runs a model. since_ns: the stamp from which on, None in runs from before that was said."""
+
+    node: str
+    label: str
+    since_ns: int | None
+
+
+def recorded_runtimes(path: Path) -> dict[str, list[RuntimeChange]]:
+    """SHA-256 of each model that ran → what ran it, as it was said; empty for runs from before this was said."""
+    found: dict[str, list[RuntimeChange]] = {}
     with open_bag(path) as bag:
         for message in bag.messages(topics=[name for name in bag.topics if name == topics.EVENTS.name]):
             try:
@@ -172,22 +190,23 @@ def recorded_runtimes(path: Path) -> dict[str, list[str]]:
                 data = sensors.event_data(event) if event.kind == MODEL_RUNTIMES else {}
             except (ValueError, CorruptMessageError):
                 continue  # counted by the reader's report
-            runtimes = data.get("runtimes")
-            for sha256, runtime in runtimes.items() if isinstance(runtimes, dict) else ():
-                if isinstance(runtime, str) and runtime not in found.setdefault(sha256, []):
-                    found[sha256].append(runtime)
+            runtimes, since_ns = data.get("runtimes"), data.get("since_ns")
+            for sha256, label in runtimes.items() if isinstance(runtimes, dict) else ():
+                if isinstance(label, str):
+                    change = RuntimeChange(str(event.node), label, since_ns if isinstance(since_ns, int) else None)
+                    found.setdefault(sha256, []).append(change)
     return found
 
 
-def load_recording(path: Path, make_camera: Callable[[str], CameraIngest]) -> Recording:
-    """Read a bag of a run. make_camera: policy name → its camera ingest.
+def load_recording(path: Path, make_camera: Callable[[str], CameraIngest], clock: StampClock) -> Recording:
+    """Read a bag of a run. make_camera: policy name → its camera ingest. clock: goes by what is looked at.
 
     Raises InvalidInputError where the bag holds no run of Tether.
     """
     with open_bag(path) as bag:
         wanted = [name for name in bag.topics if name in _TOPICS]
         recording = Recording(bag.report())
-        loader = _Loader(recording, make_camera)
+        loader = _Loader(recording, make_camera, clock)
         for message in bag.messages(topics=wanted):
             try:
                 topic = _TOPICS[message.topic]

@@ -14,7 +14,7 @@ from tether.assembly import make_camera_ingest, settings_hashes
 from tether.bags.report import Report
 from tether.bridge.arbiter import Arbitration
 from tether.check.rebuild import Bridging, Samples, Step, rebuild
-from tether.check.recording import Recording, load_recording, recorded_runtimes
+from tether.check.recording import Recording, RuntimeChange, load_recording, recorded_runtimes
 from tether.codec import convert, encode
 from tether.contracts import F32, Stream
 from tether.errors import Fault, InvalidInputError
@@ -23,6 +23,7 @@ from tether.results import header, library_versions
 from tether.runtimes.interface import RuntimeName
 from tether.runtimes.registry import runtime
 from tether.runtimes.selection import fixed
+from tether.runtimes.timeline import StampClock, Timeline
 
 _CIRCUMSTANCES = frozenset(
     {"latency_stages", "latency_ns", "arrival_steady_ns", "start_steady_ns", "end_steady_ns", "steady_ns", "threads"}
@@ -91,48 +92,76 @@ def check_bag(path: Path) -> CheckReport:
     """Rebuild a recording's decisions and compare; each model runs on the runtime that the recording names.
 
     Raises InvalidInputError where the bag holds no run, one made with another profile or skill table, or one whose
-    runtime is not here.
+    runtimes are not here.
     """
-    with fixed(runtimes_to_use(recorded_runtimes(path))):
-        return _check(path)
+    clock = StampClock()
+    with fixed(runtimes_to_use(recorded_runtimes(path), clock)):
+        return _check(path, clock)
 
 
-def runtimes_to_use(recorded: Mapping[str, Sequence[str]]) -> dict[str, RuntimeName]:
-    """SHA-256 of each model of a recording → the runtime that ran it.
+def runtimes_to_use(
+    recorded: Mapping[str, Sequence[RuntimeChange]], clock: StampClock
+) -> dict[str, RuntimeName | Timeline]:
+    """SHA-256 of each model of a recording → the runtime that ran it, or those that ran it one after the other.
 
-    Raises InvalidInputError where that one is not here, is unknown, or was left for another during the run: what came
-    before and after then has other last bits.
+    Raises InvalidInputError where one is not here or unknown, or where nobody said from when on another one ran it.
     """
-    faults, runtimes = [], {}
-    for sha256, labels in recorded.items():
+    faults: list[Fault] = []
+    runtimes: dict[str, RuntimeName | Timeline] = {}
+    for sha256, changes in recorded.items():
         where = f"runtime of model {sha256[:12]}…"
-        names = list(dict.fromkeys(label.split(" ", 1)[0] for label in labels))
-        if len(names) != 1:
-            faults.append(Fault(where, " and then ".join(names), "the same one throughout the run"))
+        words = list(dict.fromkeys(change.label.split(" ", 1)[0] for change in changes))
+        labels = {change.label.split(" ", 1)[0]: change.label for change in changes}
+        found = [fault for word in words if (fault := _runtime_fault(where, word, labels[word])) is not None]
+        if not found and len(words) > 1:
+            found = _timeline_faults(where, words, changes)
+        faults += found
+        if found:
             continue
-        try:
-            name = runtimes[sha256] = RuntimeName(names[0])
-            runtime(name).version()
-        except ModelRefusedError as error:
-            found = "; ".join(fault.found for fault in error.faults)
-            faults.append(Fault(where, f"{names[0]} is not here: {found}", f"{labels[0]}, which the recording names"))
-        except ValueError:
-            faults.append(Fault(where, repr(names[0]), f"one of {', '.join(known.value for known in RuntimeName)}"))
+        if len(words) == 1:
+            runtimes[sha256] = RuntimeName(words[0])
+        else:
+            told = [(change.since_ns or 0, RuntimeName(change.label.split(" ", 1)[0])) for change in changes]
+            runtimes[sha256] = Timeline.of(told, clock)
     if faults:
         fix = "install that runtime, see docs/runtimes.md, or check the recording on the machine that made it"
         raise InvalidInputError("recording to check", faults, fix)
     return runtimes
 
 
-def _check(path: Path) -> CheckReport:
-    recording = load_recording(path, make_camera_ingest)
+def _runtime_fault(where: str, word: str, label: str) -> Fault | None:
+    """Why a runtime of a recording cannot be taken again, None where it can."""
+    try:
+        runtime(RuntimeName(word)).version()
+    except ModelRefusedError as error:
+        found = "; ".join(fault.found for fault in error.faults)
+        return Fault(where, f"{word} is not here: {found}", f"{label}, which the recording names")
+    except ValueError:
+        return Fault(where, repr(word), f"one of {', '.join(known.value for known in RuntimeName)}")
+    return None
+
+
+def _timeline_faults(where: str, words: Sequence[str], changes: Sequence[RuntimeChange]) -> list[Fault]:
+    """Whether it stands in the recording which of several runtimes ran a model at which stamp."""
+    nodes = sorted({change.node for change in changes})
+    if len(nodes) > 1:
+        found = f"{' and then '.join(words)} in {', '.join(nodes)}"
+        return [Fault(where, found, "one node that runs it, or the same runtime throughout the run")]
+    if any(change.since_ns is None for change in changes):
+        found = f"{' and then '.join(words)}, and not from which stamp on"
+        return [Fault(where, found, "since_ns with each, or the same runtime throughout the run")]
+    return []
+
+
+def _check(path: Path, clock: StampClock) -> CheckReport:
+    recording = load_recording(path, make_camera_ingest, clock)
     _require_same_config(recording)
     samples = Samples(recording)
     arbitration = _arbitration(recording)
     steps: Counter[str] = Counter()
     difference = None
     for number, episode in sorted(recording.episodes.items()):
-        for step in rebuild(episode, samples, Bridging(arbitration, recording.thresholds.get(number))):
+        for step in rebuild(episode, samples, Bridging(arbitration, recording.thresholds.get(number)), clock):
             fields = _differing(step)
             if fields:
                 difference = _explain(recording, samples, number, step, fields)

@@ -26,6 +26,7 @@ from tether.runtimes.interface import REFERENCE, Prepared, Runtime, RuntimeName,
 from tether.runtimes.memory import Trial, key, locked, read_book, remember
 from tether.runtimes.registry import runtime
 from tether.runtimes.tensorrt.runtime import TensorRt
+from tether.runtimes.timeline import ByStamp, Timeline
 from tether.runtimes.trial import TIMEOUT_S, try_runtime
 
 _LOG = logging.getLogger(__name__)
@@ -35,7 +36,7 @@ TOLERANCE = 0.02
 MARGIN = 1.1
 """How many times as fast as the reference a runtime must be in its trial, for `auto` to leave the reference."""
 Trier = Callable[[RuntimeName, Model, int, float], Trial]
-_FIXED: ContextVar[Mapping[str, RuntimeName] | None] = ContextVar("fixed runtimes", default=None)
+_FIXED: ContextVar[Mapping[str, RuntimeName | Timeline] | None] = ContextVar("fixed runtimes", default=None)
 
 
 class Automatic(Enum):
@@ -67,8 +68,11 @@ def requested() -> Choice:
 
 
 @contextmanager
-def fixed(runtimes: Mapping[str, RuntimeName]) -> Iterator[None]:
-    """Inside, a model whose SHA-256 is in `runtimes` runs on the one named there or not at all; others as ever."""
+def fixed(runtimes: Mapping[str, RuntimeName | Timeline]) -> Iterator[None]:
+    """Inside, a model whose SHA-256 is in `runtimes` runs on the one named there or not at all; others as ever.
+
+    A timeline names several, one after the other.
+    """
     token = _FIXED.set(runtimes)
     try:
         yield
@@ -83,9 +87,11 @@ def prepare(model: Model, threads: int, trier: Trier = try_runtime) -> Prepared:
     being built, give the reference instead, and say so in the log and in the label.
     """
     named = (_FIXED.get() or {}).get(model.manifest.sha256)
+    if isinstance(named, Timeline):
+        ran = dict.fromkeys(named.runtimes)
+        return ByStamp(named, {name: _prepare_fixed(name, model, threads, trier) for name in ran})
     if named is not None:
-        _require_trial(named, model, threads, trier)
-        return _of_node(named).prepare(model, threads)
+        return _prepare_fixed(named, model, threads, trier)
     decision = decide(model, threads, trier)
     if decision.runtime is REFERENCE:
         return runtime(REFERENCE).prepare(model, threads)
@@ -99,6 +105,11 @@ def prepare(model: Model, threads: int, trier: Trier = try_runtime) -> Prepared:
         if decision.runtime is RuntimeName.TENSORRT:
             try_in_background(RuntimeName.TENSORRT, model, threads, trier)
         return runtime(REFERENCE).prepare(model, threads)
+
+
+def _prepare_fixed(name: RuntimeName, model: Model, threads: int, trier: Trier) -> Prepared:
+    _require_trial(name, model, threads, trier)
+    return _of_node(name).prepare(model, threads)
 
 
 def decide(model: Model, threads: int, trier: Trier = try_runtime) -> Decision:

@@ -63,7 +63,7 @@ class FusionNode(StageNode):
         self._forget()
         self._joints.reset()
         self._stage.reset(convert.skill_from(start.skill))
-        self._runtimes.begin()
+        self._runtimes.begin(convert.to_ns(start.stamp))
 
     def on_tick(self, inputs: TickInputs) -> None:
         """Keep what is due; at a decision make the state."""
@@ -129,7 +129,7 @@ class FusionNode(StageNode):
         if self.mode is Mode.REALTIME:
             times = convert.SteadyTimes(self._arrival_ns, start_ns, time.monotonic_ns())
         self._fused.send(convert.fused_state_message(state, self._episode, times))
-        self._runtimes.look()
+        self._runtimes.look(stamp_ns)
 
     def _forget(self) -> None:
         self._imu: list[ImuBatch] = []

@@ -54,7 +54,7 @@ class CameraIngestNode(StageNode):
         self._episode = int(start.episode)
         self._received = 0
         self._stage.reset()
-        self._runtimes.begin()
+        self._runtimes.begin(convert.to_ns(start.stamp))
 
     def on_tick(self, inputs: TickInputs) -> None:
         """Look at what is due."""
@@ -95,7 +95,7 @@ class CameraIngestNode(StageNode):
         self._reporter.note(ref.stamp_ns, now_ns, result)
         latency = {"decode": time.monotonic_ns() - start_ns} if self.mode is Mode.REALTIME else {}
         self._feature.send(convert.image_feature_message(result.feature, self._episode, latency))
-        self._runtimes.look()
+        self._runtimes.look(ref.stamp_ns)
 
 
 def main() -> None:

@@ -83,7 +83,7 @@ class OpdBridgeNode(StageNode):
             self._pairs.reset(skill)
         self._errors.clear()
         self._stage.reset(skill, self._threshold.value)
-        self._runtimes.begin()
+        self._runtimes.begin(convert.to_ns(start.stamp))
         if self._around is not None:
             self._around.begin(self._episode)
         if isinstance(self._stage, WithFallback):
@@ -144,7 +144,7 @@ class OpdBridgeNode(StageNode):
         around = self._around.take(decision_id) if self._around is not None and known else None
         decision = self._stage.step(output, around)
         self._decision.send(convert.decision_message(decision, self._episode))
-        self._runtimes.look()
+        self._runtimes.look(output.action.stamp_ns)
         if isinstance(self._stage, WithFallback) and self._stage.ruling is not None:
             self._say_switch(self._stage.ruling, decision)
         if around is None:

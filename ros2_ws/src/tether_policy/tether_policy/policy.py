@@ -59,7 +59,7 @@ class PolicyNode(StageNode):
         self._episode = int(start.episode)
         self._truth = None
         self._stage.reset(int(start.seed))
-        self._runtimes.begin()
+        self._runtimes.begin(convert.to_ns(start.stamp))
 
     def on_tick(self, inputs: TickInputs) -> None:
         """Decide where a decision is due."""
@@ -98,7 +98,7 @@ class PolicyNode(StageNode):
         if self.mode is Mode.REALTIME:
             output = dataclasses.replace(output, latency_ns={"policy": time.monotonic_ns() - start_ns})
         self._output.send(convert.policy_output_message(output, self._episode))
-        self._runtimes.look()
+        self._runtimes.look(state.stamp_ns)
 
 
 def main() -> None:

@@ -18,17 +18,17 @@ class RuntimeReporter:
         self._runtimes = runtimes
         self._said: dict[str, str] = {}
 
-    def begin(self) -> None:
-        """At the start of an episode, so that a recording of any episode holds it."""
+    def begin(self, stamp_ns: int) -> None:
+        """At the start of an episode, so that a recording of any episode holds it. stamp_ns: of the start."""
         self._said = {}
-        self.look()
+        self.look(stamp_ns)
 
-    def look(self) -> None:
-        """After a step: a model may run on another runtime since."""
+    def look(self, stamp_ns: int) -> None:
+        """After a step: a model may run on another runtime since that step. stamp_ns: of what the step was about."""
         runtimes = self._runtimes()
         if runtimes == self._said:
             return
         severity = sensors.Severity.WARN if self._said else sensors.Severity.INFO
         self._said = runtimes
         text = ", ".join(f"model {sha256[:12]}… on {runtime}" for sha256, runtime in runtimes.items())
-        self._node.event(severity, MODEL_RUNTIMES, text, {"runtimes": runtimes})
+        self._node.event(severity, MODEL_RUNTIMES, text, {"runtimes": runtimes, "since_ns": stamp_ns})

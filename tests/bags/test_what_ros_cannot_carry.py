@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from bag_making import Row, write_mcap
 from test_replay_command import replay
 
 from tether.bags import open_bag
+from tether.bags.model import BagMessage
 from tether.bags.playable import is_topic_name
 from tether.bags.player import NullSink, Player, PlayOptions, Unpaced
 from tether.errors import InvalidInputError
@@ -18,6 +20,26 @@ from tether.errors import InvalidInputError
 def test_ros_does_not_allow_these_topic_names(name: str) -> None:
     assert not is_topic_name(name)
     assert is_topic_name("/imu/data_raw") and is_topic_name("/_a1")
+
+
+def test_relative_names_are_played_from_the_root_as_ros_does(tmp_path: Path, rows: list[Row]) -> None:
+    named = [("joint_states" if topic == "/joint_states" else topic, *row) for topic, *row in rows]
+    taken = [("imu/data_raw" if i % 2 else topic, *row) for i, (topic, *row) in enumerate(named)]
+
+    def play(given: list[Row], remap: dict[str, str]) -> tuple[Counter[str], int]:
+        class Names(NullSink):
+            def message(self, topic: str, message: BagMessage) -> None:
+                names[topic] += 1
+
+        names: Counter[str] = Counter()
+        with open_bag(write_mcap(tmp_path / "x.mcap", given)) as bag:
+            left_out = Player(bag, Names(), PlayOptions(pace=Unpaced(), remap=remap)).play().left_out
+        return names, left_out
+
+    assert play(named, {}) == ({"/imu/data_raw": 80, "/joint_states": 40}, 0)
+    assert play(named, {"joint_states": "/j"})[0]["/j"] == 40
+    # Where the bag has both names, they stay apart.
+    assert play([r for r in taken if r[1].endswith("Imu")], {}) == ({"/imu/data_raw": 40}, 40)
 
 
 def test_messages_that_the_clock_cannot_carry_are_left_out_counted_and_noted(tmp_path: Path, rows: list[Row]) -> None:

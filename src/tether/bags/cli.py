@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tether.bags.playable import is_topic_name
+from tether.bags.playable import is_topic_name, played_names
 from tether.bags.player import NullSink, Pace, Player, PlayOptions, Rate, Unpaced, parse_pace
 from tether.bags.reader import Bag, open_bag
 from tether.errors import Fault, InvalidInputError
@@ -219,7 +219,8 @@ def _run_to_its_end(command: Sequence[str]) -> int:
 def _playable(bag: Bag, options: PlayOptions) -> tuple[str, ...] | None:
     """The topics to play, those left out whose names ROS does not allow; None for all."""
     names = options.topics or tuple(bag.topics)
-    refused = [name for name in names if not is_topic_name(options.remap.get(name, name))]
+    played = played_names(bag.topics, options.remap)
+    refused = [name for name in names if not is_topic_name(played[name])]
     for name in refused:
         sys.stderr.write(f"tether replay: {name!r} is left out: it is no topic name in ROS; --remap gives it one\n")
     if len(refused) == len(names) and refused:

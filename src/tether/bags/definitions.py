@@ -16,6 +16,7 @@ from rosbags.typesys.store import Typestore
 
 from tether.bags.damage import DAMAGE, short_reason
 from tether.bags.model import DefinitionFormat, Encoding, TopicInfo
+from tether.bags.payload import unpacked
 from tether.bags.report import CorruptMessageError
 
 HEADER = "std_msgs/msg/Header"
@@ -52,6 +53,19 @@ class ResolvedType:
 
         return checked
 
+    def fits_instead_of(self, own: ResolvedType, data: bytes) -> bool:
+        """Whether a message, possibly packed, can be read as this type and not as `own`."""
+        try:
+            raw = unpacked(data)
+            self.decoder()(raw)
+        except CorruptMessageError:
+            return False
+        try:
+            own.decoder()(raw)
+        except CorruptMessageError:
+            return True
+        return False
+
 
 class TypeResolver:
     """Resolves the topics of one bag. `default` is the store for types that the bag does not define."""
@@ -86,6 +100,20 @@ class TypeResolver:
         return ResolvedType(
             topic.type, self._default, topic.encoding, has_header, note and f"{note}; the store's is used"
         )
+
+    def other(self, topic: TopicInfo, resolved: ResolvedType | None) -> ResolvedType | None:
+        """The store's definition of a type that the bag defines differently; None where the two agree."""
+        if resolved is None or resolved.store is self._default or topic.encoding is not Encoding.CDR:
+            return None
+        if topic.type not in self._default.fielddefs:
+            return None
+        try:
+            if resolved.store.hash_rihs01(topic.type) == self._default.hash_rihs01(topic.type):
+                return None
+            self._default.get_msgdef(topic.type)
+        except DAMAGE:  # one of the two cannot be laid out, so there is nothing to choose
+            return None
+        return ResolvedType(topic.type, self._default, topic.encoding, _begins_with_header(self._default, topic.type))
 
     def _register(self, topic: TopicInfo) -> Typestore:
         types: dict[str, Any] = {}

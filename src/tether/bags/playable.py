@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Mapping
 
 MAX_CLOCK_NS = (2**31 - 1) * 10**9 + 999_999_999
 """/clock is a builtin_interfaces/Time: seconds are an int32."""
@@ -15,6 +16,20 @@ def is_topic_name(name: str) -> bool:
     https://design.ros2.org/articles/topic_and_service_names.html
     """
     return _TOPIC_NAME.fullmatch(name) is not None and "__" not in name
+
+
+def played_names(recorded: Collection[str], remap: Mapping[str, str]) -> dict[str, str]:
+    """Recorded name → name to play under: what `remap` says, else the same.
+
+    A relative name (`imu`, as scripts write into bags) starts at the root, as for `rosbag play` and `ros2 bag play`,
+    unless the bag has that topic, too.
+    """
+    names = {}
+    for name in recorded:
+        absolute = f"/{name}"
+        is_relative = is_topic_name(absolute) and absolute not in recorded
+        names[name] = remap.get(name, absolute if is_relative else name)
+    return names
 
 
 def is_clock_time(time_ns: int) -> bool:

@@ -10,7 +10,7 @@ from enum import Enum
 from typing import Protocol
 
 from tether.bags.model import BagMessage
-from tether.bags.playable import is_clock_time, is_topic_name
+from tether.bags.playable import is_clock_time, is_topic_name, played_names
 from tether.bags.reader import Bag
 from tether.bags.report import Report
 from tether.clock import Clock, SteadyClock
@@ -208,7 +208,7 @@ class Player:
     def _play_once(self) -> int:
         played = 0
         for message in self._bag.messages(self._options.topics, self._start_ns):
-            name = self._names.get(message.topic, message.topic)
+            name = self._names[message.topic]
             if not (is_clock_time(message.log_time_ns) and is_topic_name(name)):
                 self._left_out += 1
                 continue
@@ -246,15 +246,16 @@ class Player:
             for old, new in remap.items()
             if not is_topic_name(new)
         ]
+        names = played_names(topics, remap)
         types: dict[str, str] = {}
         for name, topic in topics.items():
-            played = remap.get(name, name)
+            played = names[name]
             if types.setdefault(played, topic.type) != topic.type:
                 found = f"topics of {types[played]} and {topic.type}"
                 faults.append(Fault(played, found, "one type for each topic"))
         if faults:
             raise InvalidInputError("replay", faults, "`tether replay BAG --info` lists the topics")
-        return dict(remap)
+        return names
 
     def _begin_pass(self, first_ns: int) -> None:
         before_ns = self._bag_time_ns

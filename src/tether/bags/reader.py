@@ -7,7 +7,6 @@ counted and named.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -15,16 +14,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import zstandard
 from rosbags.typesys.store import Typestore
 
 from tether import codec
-from tether.bags.damage import short_reason
 from tether.bags.definitions import ResolvedType, TypeResolver
 from tether.bags.files import OpenFile, open_file
 from tether.bags.layout import Layout, lay_out
 from tether.bags.model import BagMessage, Block, Encoding, RawRecord, TopicInfo
-from tether.bags.playable import MAX_CLOCK_NS, is_topic_name
+from tether.bags.payload import header_stamp_ns, unpacked
+from tether.bags.playable import MAX_CLOCK_NS, is_topic_name, played_names
 from tether.bags.report import (
     BagError,
     CorruptMessageError,
@@ -35,13 +33,11 @@ from tether.bags.report import (
     Report,
     TopicReport,
 )
-from tether.bags.sniff import ZSTD_MAGIC, FileFormat
+from tether.bags.sniff import FileFormat
 from tether.errors import Fault, InvalidInputError
 
-MAX_MESSAGE_BYTES = 2**30
-"""A single message that claims to unpack to more than this is taken for damaged."""
-_STAMP_LE = struct.Struct("<iI")
-_STAMP_BE = struct.Struct(">iI")
+_BLOCKS_TRIED = 8
+"""Blocks looked through for a first message of each topic whose definition is not the store's."""
 
 
 @dataclass
@@ -97,6 +93,7 @@ class Bag:
             raise
         resolver = TypeResolver(typestore)
         self._types = [self._resolve(resolver, topic) for topic in self._topics]
+        self._try_definitions(resolver)
         self._compare_counts()
 
     def __enter__(self) -> Bag:
@@ -223,6 +220,20 @@ class Bag:
             self._log.note(resolved.note)
         return resolved
 
+    def _try_definitions(self, resolver: TypeResolver) -> None:
+        """Take the store's definition of a topic whose first message fits it, and does not fit the bag's own."""
+        others = {i: resolver.other(topic, self._types[i]) for i, topic in enumerate(self._topics)}
+        doubtful = {i: other for i, other in others.items() if other is not None}
+        for block, indices in sorted(self._blocks, key=lambda entry: entry[0].start_ns)[:_BLOCKS_TRIED]:
+            if not doubtful.keys() & set(indices):
+                continue
+            for _, local, data in block.load():
+                index = indices[local]
+                other, own = doubtful.pop(index, None), self._types[index]
+                if other is not None and own is not None and other.fits_instead_of(own, data):
+                    self._types[index] = other
+                    self._log.note(f"{own.name}: the bag's definition does not fit its messages; the store's does")
+
     def _recorded(self) -> dict[int, int]:
         """Messages per topic by the files' own account; by metadata.yaml for topics where the files give
         none."""
@@ -310,9 +321,9 @@ class Bag:
                 tally.unknown[index] = tally.unknown.get(index, 0) + 1
                 continue
             try:
-                raw = _unpacked(data) if data[:4] == ZSTD_MAGIC else data
+                raw = unpacked(data)
                 message = decode(raw) if check else None
-                stamp_ns = _header_stamp_ns(raw, resolved)
+                stamp_ns = header_stamp_ns(raw, resolved.encoding) if resolved.has_header else None
             except CorruptMessageError as error:
                 count, first = tally.corrupt.get(index, (0, f"first at log time {time}: {error}"))
                 tally.corrupt[index] = (count + 1, first)
@@ -339,8 +350,9 @@ class Bag:
 
     def _unplayable(self, tally: _Tally) -> Iterator[str]:
         """Notes on what can be read, but not played to a ROS graph."""
+        played = played_names({topic.name for topic in self._topics}, {})
         for index, topic in enumerate(self._topics):
-            if not is_topic_name(topic.name):
+            if not is_topic_name(played[topic.name]):
                 count = tally.delivered.get(index, 0)
                 yield f"{topic.name!r} is no topic name in ROS; its {count} messages are read, but not played"
         if tally.beyond_clock:
@@ -360,24 +372,6 @@ class Bag:
                 else:
                     what = f"{topic.type} is defined neither in the bag nor in the type store"
                     yield Loss(LossKind.UNKNOWN_TYPE, topic.name, what, count_unknown)
-
-
-def _unpacked(data: bytes) -> bytes:
-    """Undo message compression. A CDR message begins with a zero byte, so zstd's magic is never one."""
-    try:
-        if zstandard.frame_content_size(data) > MAX_MESSAGE_BYTES:
-            raise CorruptMessageError(f"a compressed message that claims more than {MAX_MESSAGE_BYTES} bytes")
-        return zstandard.ZstdDecompressor().decompress(data, max_output_size=MAX_MESSAGE_BYTES)
-    except zstandard.ZstdError as error:
-        raise CorruptMessageError(f"a compressed message that cannot be unpacked ({short_reason(error)})") from error
-
-
-def _header_stamp_ns(raw: bytes, resolved: ResolvedType) -> int | None:
-    if not resolved.has_header or len(raw) < 12:
-        return None
-    big_endian = resolved.encoding is Encoding.CDR and raw[1] == 0
-    sec, nanosec = (_STAMP_BE if big_endian else _STAMP_LE).unpack_from(raw, 4)
-    return int(sec) * 1_000_000_000 + int(nanosec)
 
 
 def _log_time(record: RawRecord) -> int:

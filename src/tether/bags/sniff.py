@@ -62,6 +62,8 @@ def head_of(path: Path) -> bytes:
         ) from error
 
 
+_LFS_POINTER = b"version https://"
+"""https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md; 15 of the 16 bytes that are looked at."""
 _PACKED = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2", b"PK\x03\x04": "zip"}
 
 
@@ -75,11 +77,9 @@ def not_a_bag(path: Path) -> InvalidInputError:
             )
             return InvalidInputError("bag", [fault], "unpack it first")
     expected = "an MCAP file, a rosbag2 SQLite file or a ROS 1 bag"
-    return InvalidInputError(
-        "bag",
-        [Fault(str(path), looks_like(path), expected)],
-        "record again, or name the folder or file of a bag",
-    )
+    pointer = head.startswith(_LFS_POINTER)
+    fix = "fetch it with `git lfs pull`" if pointer else "record again, or name the folder or file of a bag"
+    return InvalidInputError("bag", [Fault(str(path), looks_like(path), expected)], fix)
 
 
 def looks_like(path: Path) -> str:
@@ -87,6 +87,8 @@ def looks_like(path: Path) -> str:
     head = head_of(path)
     if not head:
         return "an empty file (0 bytes: the recorder never wrote to it)"
+    if head.startswith(_LFS_POINTER):
+        return "a Git LFS pointer, not the file itself (`git lfs pull` fetches it)"
     if all(32 <= byte < 127 or byte in (9, 10, 13) for byte in head):
         return f"text, beginning {head.decode('ascii')!r}"
     return f"{path.stat().st_size} bytes beginning {head.hex(' ')}"

@@ -22,7 +22,7 @@ from tether import topics
 from tether.bags import TopicInfo, open_bag
 from tether.bags.cli import parse_remaps
 from tether.bags.controls import HELP, TerminalControls, has_terminal
-from tether.bags.playable import is_topic_name
+from tether.bags.playable import is_topic_name, played_names
 from tether.bags.player import Ask, Player, PlayOptions, PlayResult, Rate, Unpaced
 from tether.codec import sensors
 from tether.errors import TetherError
@@ -62,8 +62,9 @@ class ReplayPlayerNode(StageNode):
         self._undo.append(bag.close)
         remap = parse_remaps(self._remap)
         outgoing = {}
+        names = played_names(bag.topics, remap)
         for topic in bag.topics.values():
-            played_as = remap.get(topic.name, topic.name)
+            played_as = names[topic.name]
             if not self._is_wanted(topic, played_as):
                 continue
             out, why = make_outgoing(bag, topic, played_as, self._publisher)
@@ -117,7 +118,7 @@ class ReplayPlayerNode(StageNode):
         return self._keys.poll() if self._keys is not None else None
 
     def _is_wanted(self, topic: TopicInfo, played_as: str) -> bool:
-        if topic.name == topics.CLOCK.name:
+        if topics.CLOCK.name in (topic.name, played_as):
             return False  # the player's own clock is the only one
         if self._topics and topic.name not in self._topics:
             return False

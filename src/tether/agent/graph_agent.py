@@ -21,6 +21,7 @@ from tether.agent.robot import WorldEndedError
 from tether.agent.running import SETTLE_NS, TaskRunner
 from tether.agent.script import run_script
 from tether.errors import Fault, InvalidInputError
+from tether.journal import read_lines
 
 SETTLE_DECISIONS = 20
 """After an episode has begun, until sensors have come."""
@@ -171,8 +172,5 @@ def settle_ns(robot: GraphRobot) -> int:
 
 
 def read_records(path: Path) -> dict[int, dict[str, Any]]:
-    """What a TaskLoop wrote, by seed."""
-    if not path.exists():
-        return {}
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return {record["seed"]: record for record in map(json.loads, lines)}
+    """What a TaskLoop wrote, by seed; a line that is still being written is left."""
+    return {record["seed"]: record for record in read_lines(path)} if path.exists() else {}

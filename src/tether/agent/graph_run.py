@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tether.agent.evaluation import Ran, Setting
+from tether.agent.execution import WORLD_ENDED
 from tether.agent.graph_agent import read_records
 from tether.contracts import EpisodeResult
 from tether.errors import DeadlineError
@@ -73,8 +74,9 @@ def run_graph(run: GraphRun, on_ran: Callable[[Ran], None]) -> list[Ran]:
             outcome = None
             while outcome is None:
                 outcome = _wait(runner)
-                records = read_records(records_file)
-                for result in read_results(results_file)[len(ran) :]:
+                results = read_results(results_file)[len(ran) :]
+                records = read_records(records_file)  # the agent writes before the world does, so its word is there
+                for result in results:
                     number = len(ran)
                     mishap = run.setting.mishaps[number % len(run.setting.mishaps)].value
                     ran.append(_joined(records.get(result.spec.seed), result, mishap))
@@ -91,7 +93,7 @@ def _joined(record: dict[str, Any] | None, result: EpisodeResult, mishap: str) -
     """The agent's own word, and the judge's. Where the world ended before the agent, only the judge's is there."""
     seed = result.spec.seed
     if record is None:
-        failure = f"world_ended: {result.failure}"
+        failure = f"{WORLD_ENDED}: {result.failure or 'before the agent had said anything'}"
         return Ran(seed, mishap, result.success, False, "failed", failure, 0, result.duration_s, ())
     return Ran(
         seed=seed,

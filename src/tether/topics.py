@@ -61,11 +61,6 @@ PROPOSED = Topic("/command/proposed", "tether_msgs/msg/ProposedCommand", Kind.ST
 VERDICT = Topic("/safety/verdict", "tether_msgs/msg/SafetyVerdict", Kind.STAGE)
 REWARD = Topic("/reward", "tether_msgs/msg/Reward", Kind.STAGE)
 
-DETECTOR_PICTURE = Topic("/detector/picture", "sensor_msgs/msg/Image", Kind.PICTURE)
-"""For a workstation that is to look at it; frame_id says what looks on the robot, see `CameraIngest.identity`."""
-DETECTOR_FEATURE = Topic("/detector/feature", "tether_msgs/msg/ImageFeature", Kind.SENSOR)
-"""A workstation's answer, with the picture's stamp."""
-
 HEARTBEAT = Topic("/heartbeat", "tether_msgs/msg/Heartbeat", Kind.SENSOR)
 EVENTS = Topic("/events", "tether_msgs/msg/Event", Kind.STAGE)
 MODALITY_STATUS = Topic("/modality_status", "tether_msgs/msg/ModalityStatus", Kind.STAGE)

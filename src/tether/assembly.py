@@ -60,6 +60,7 @@ from tether.teacher.model import TeacherNetwork, open_teacher
 from tether.teacher.policy import TeacherPolicy
 from tether.threads import numerical_threads
 from tether.vision.eyes import LearnedEyes
+from tether.vision.yolo import DetectorBesideEyes, open_yolo, yolo_manifest
 from tether.world.profile import Profile, load_profile
 from tether.world.task import Task, load_task
 
@@ -119,13 +120,17 @@ def _student_kit(name: StudentName) -> PolicyKit:
 
 
 def _student_encoder(name: StudentName) -> PictureEncoder:
-    """The eyes that a student was trained with; the colour detector for one that was trained without."""
+    """The eyes that a student was trained with; the colour detector for one that was trained without.
+
+    Where the name says YOLO, the boxes are YOLO's; tokens stay those of the eyes, the only ones the student knows.
+    """
     fusion = read_manifest(name.model_folder(FUSION))
+    yolo = None if name.yolo is None else open_yolo(name.yolo)
     if EYES not in fusion.trained_on:
-        return DetectorEncoder(ColourDetector())
+        return DetectorEncoder(yolo or ColourDetector())
     eyes = LearnedEyes.load(name.eyes_folder())
     require_eyes(fusion, eyes.session.manifest)
-    return eyes
+    return eyes if yolo is None else DetectorBesideEyes(yolo, eyes)
 
 
 @cache
@@ -190,6 +195,8 @@ def settings_hashes(task_name: str, profile_name: str, policy: str | None = None
         student = parse_name(policy)
         for part in (FUSION, POLICY):
             hashes[f"student {part}"] = read_manifest(student.model_folder(part)).sha256
+        if student.yolo is not None:
+            hashes["yolo"] = yolo_manifest(student.yolo).sha256
     return hashes
 
 

@@ -15,7 +15,7 @@ from tether.errors import InvalidInputError
 from tether.eval.result import Setting
 from tether.eval.runner import evaluate
 from tether.eval.studies import ablation_cells, curve_cells, delayed, draw_curve, unseen_cells, widened
-from tether.eval.study import Cell, Study, episodes_left, run_study, study_json, study_table
+from tether.eval.study import Cell, Study, cells_of, episodes_left, run_study, study_json, study_table
 from tether.student.profiles import Spread
 from tether.world.profile import write_profile
 
@@ -125,8 +125,35 @@ def test_two_rows_of_one_name_are_refused(tmp_path: Path) -> None:
 
 def test_a_curve_without_an_episode_yet_can_be_drawn(tmp_path: Path) -> None:
     cells = curve_cells({"x": "classic"}, "real", [0.0], tmp_path)
-    draw_curve(tmp_path / "empty.svg", "title", {cells[0]: []})
+    study = Study("curve", "pick", cells, episodes=1)
+    draw_curve(tmp_path / "empty.svg", "title", study_json(study, {cells[0]: []})["cells"])
     assert (tmp_path / "empty.svg").exists()
+
+
+def test_cells_measured_apart_stand_beside_with_the_code_they_were_measured_on(
+    done: tuple[Path, dict[Cell, list[EpisodeResult]]], tmp_path: Path
+) -> None:
+    _, results = done
+    path = tmp_path / "apart.json"
+    path.write_text(json.dumps({**study_json(replace(STUDY, commit="abc"), results), "commit": "abc"}))
+    other = replace(STUDY, cells=(Cell("c", "ideal", "scripted", ("ideal",)),), commit="def")
+    record = study_json(other, {other.cells[0]: results[CELLS[0]]}, cells_of(other, path))
+    assert [(cell["row"], cell["commit"]) for cell in record["cells"]] == [("c", "def"), ("a", "abc"), ("b", "abc")]
+
+
+def test_cells_of_another_study_and_rows_of_ones_own_are_refused_beside(
+    done: tuple[Path, dict[Cell, list[EpisodeResult]]], tmp_path: Path
+) -> None:
+    _, results = done
+    path = tmp_path / "apart.json"
+    path.write_text(json.dumps(study_json(STUDY, results)))
+    with pytest.raises(InvalidInputError, match="a at ideal"):
+        cells_of(STUDY, path)
+    with pytest.raises(InvalidInputError, match="seed"):
+        cells_of(replace(STUDY, seed=8, cells=()), path)
+    path.write_text("[]")
+    with pytest.raises(InvalidInputError, match="a result of `tether study`"):
+        cells_of(STUDY, path)
 
 
 def test_an_unknown_policy_is_refused_before_anything_runs(tmp_path: Path) -> None:

@@ -50,6 +50,16 @@ def test_sim_starts_the_whole_graph_and_activates_the_world_last(prefix):
     assert parameters(plan, "lifecycle_manager")["may_finish"] == ["world"]
 
 
+def test_whose_boxes_a_student_gets_is_said_to_every_node_that_is_told_the_policy(prefix):
+    plan = plan_of(prefix, "sim.launch.xml", policy="student@a", detector="yolo", yolo="some/model")
+    for name in ("safety_supervisor", "camera_ingest", "fusion", "policy", "world"):
+        assert parameters(plan, name)["policy"] == "student@a~yolo:some/model"
+    assert parameters(plan_of(prefix, "sim.launch.xml"), "camera_ingest")["policy"] == "student"
+    prefix.add("tether_robot", "driver")
+    robot = plan_of(prefix, "robot.launch.xml", policy="student", detector="yolo", composed="false")
+    assert parameters(robot, "camera_ingest")["policy"] == "student~yolo:runs/vision/yolo/model"
+
+
 def test_composed_stages_share_one_process_whose_nodes_keep_their_names(prefix):
     plan = plan_of(prefix, "sim.launch.xml", composed="true", record="false")
     assert labels(plan) == ["safety_supervisor", "composed", "world", "lifecycle_manager"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from tether.contracts import EpisodeResult
     from tether.eval.journal import Journal
     from tether.eval.result import Setting
+    from tether.student.naming import DetectorName
 
 _TICK_MS = TICK_NS * 1e-6
 
@@ -48,6 +50,15 @@ def add_parser(subparsers: Any) -> None:
         metavar="WAY",
         help="student_alone, student_with_fallback or oracle_teacher (default: %(default)s)",
     )
+    parser.add_argument(
+        "--detector",
+        type=_detector,
+        default="own",
+        metavar="NAME",
+        help="whose boxes a student gets: own (of its eyes), or yolo, trained by `tether train detector --kind yolo` "
+        "(default: %(default)s)",
+    )
+    parser.add_argument("--yolo", type=Path, metavar="DIR", help="YOLO's model (default: where that command leaves it)")
     parser.add_argument("--graph", action="store_true", help="through the live ROS 2 nodes, in lockstep")
     parser.add_argument(
         "--truth-age-ms",
@@ -67,10 +78,12 @@ def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
     from tether.assembly import require_settings
     from tether.eval.result import Setting
+    from tether.student.naming import YOLO_FOLDER, with_detector
 
     a = arguments
-    require_settings(a.policy, a.task, a.profile)
-    settings = [Setting(a.policy, a.task, a.profile, a.graph, a.seed, age, a.arbiter) for age in a.truth_age_ms]
+    policy = with_detector(a.policy, a.detector, a.yolo or YOLO_FOLDER)
+    require_settings(policy, a.task, a.profile)
+    settings = [Setting(policy, a.task, a.profile, a.graph, a.seed, age, a.arbiter) for age in a.truth_age_ms]
     if a.json is not None:
         require_writable(a.json)
     if a.report is not None:
@@ -137,8 +150,21 @@ def _arbitration(text: str) -> Arbitration:
         raise argparse.ArgumentTypeError(f"{text}: expected one of {names}") from None
 
 
+def _detector(text: str) -> DetectorName:
+    from tether.student.naming import DetectorName
+
+    try:
+        return DetectorName(text)
+    except ValueError:
+        names = ", ".join(detector.value for detector in DetectorName)
+        raise argparse.ArgumentTypeError(f"{text}: expected one of {names}") from None
+
+
 def _age(text: str) -> float:
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not (0.0 <= value <= 1000.0 and value % _TICK_MS == 0.0):
         raise argparse.ArgumentTypeError(f"{text}: expected 0 to 1000 ms in steps of {_TICK_MS:g} ms, the world's tick")
     return value

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from tether.assembly import profile
-from tether.eval.statistics import summarise
-from tether.eval.study import Cell, Results
+from tether.eval.study import Cell
 from tether.student.observation import MODALITIES
 from tether.student.profiles import Spread, draw
 from tether.world.profile import Profile, write_profile
@@ -75,8 +74,11 @@ def widened(spread: Spread, share: float = _BEYOND) -> Spread:
     return replace(spread, **changes)
 
 
-def draw_curve(path: Path, title: str, results: Results) -> None:
-    """A line a row over columns that are delays in ms, with 95 % intervals; SVG or PNG by the file's name."""
+def draw_curve(path: Path, title: str, cells: Sequence[Mapping[str, Any]]) -> None:
+    """A line a row over columns that are delays in ms, with 95 % intervals; SVG or PNG by the file's name.
+
+    cells: as `study_json` has them; those without an episode yet are left out.
+    """
     import matplotlib
 
     matplotlib.use("agg")
@@ -84,25 +86,21 @@ def draw_curve(path: Path, title: str, results: Results) -> None:
 
     matplotlib.rcParams["svg.hashsalt"] = "tether"  # the same curve gives the same file
     figure, axes = pyplot.subplots(figsize=(7, 4), constrained_layout=True)
-    rows = list(dict.fromkeys(cell.row for cell in results))
-    ticks = sorted({float(cell.column.removesuffix(" ms")) for cell in results})
+    rows = list(dict.fromkeys(cell["row"] for cell in cells))
+    ticks = sorted({_delay_of(cell) for cell in cells})
     for k, row in enumerate(rows):
-        points = {
-            float(cell.column.removesuffix(" ms")): summarise(episodes)
-            for cell, episodes in results.items()
-            if cell.row == row and episodes
-        }
+        line = sorted((cell for cell in cells if cell["row"] == row and cell["episodes"]), key=_delay_of)
         shift = (k - (len(rows) - 1) / 2.0) * 2.5  # intervals beside each other, not on top
         axes.errorbar(
-            [delay + shift for delay in points],
-            [s.success_rate for s in points.values()],
+            [_delay_of(cell) + shift for cell in line],
+            [cell["success_rate"] for cell in line],
             yerr=[
-                [s.success_rate - s.wilson_low for s in points.values()],
-                [s.wilson_high - s.success_rate for s in points.values()],
+                [cell["success_rate"] - cell["wilson_low"] for cell in line],
+                [cell["wilson_high"] - cell["success_rate"] for cell in line],
             ],
             marker="o", capsize=3, label=row,
         )  # fmt: skip
-    counts = [len(episodes) for episodes in results.values()]
+    counts = [cell["episodes"] for cell in cells if cell["episodes"]] or [0]
     axes.set(
         title=f"{title}; {min(counts)} to {max(counts)} episodes a point",
         xlabel="delay of the camera, ms",
@@ -116,3 +114,7 @@ def draw_curve(path: Path, title: str, results: Results) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
     pyplot.close(figure)
+
+
+def _delay_of(cell: Mapping[str, Any]) -> float:
+    return float(cell["column"].removesuffix(" ms"))

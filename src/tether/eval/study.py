@@ -6,6 +6,7 @@ All cells grow together, a few episodes at a time: however early a study is ende
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from tether.assembly import profile, settings_hashes
 from tether.contracts import EpisodeResult
+from tether.errors import Fault, InvalidInputError
 from tether.eval.journal import Journal
 from tether.eval.result import Setting
 from tether.eval.runner import evaluate
@@ -99,22 +101,54 @@ def key_of(study: Study, cell: Cell) -> dict[str, Any]:
     }
 
 
-def study_json(study: Study, results: Results) -> dict[str, Any]:
-    """For each cell what `tether eval` says of it; of its episodes the seeds of those that failed."""
+def study_json(study: Study, results: Results, beside: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
+    """For each cell what `tether eval` says of it; of its episodes the seeds of those that failed.
+
+    beside: cells that were measured apart (`cells_of`), which stand behind the study's own.
+    """
     cells = []
     for cell, episodes in results.items():
         record = {
             "row": cell.row,
             "column": cell.column,
             "policy": cell.policy,
+            "commit": study.commit,
             "profiles_sha256": [profile(name).sha256 for name in cell.profiles],
             **dataclasses.asdict(summarise(episodes)),
             "failed": {str(r.spec.seed): r.failure for r in episodes if not r.success},
         }
         cells.append(record)
+    return {**header(f"study {study.name}", study.seed), **_shared(study), "cells": [*cells, *beside]}
+
+
+def cells_of(study: Study, path: Path) -> list[dict[str, Any]]:
+    """The cells in a result of the same study: other policies, or other code, on the same seeds and task.
+
+    Raises InvalidInputError where the file is no such result, or holds a row and column that `study` holds.
+    """
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        commit, cells = record["commit"], record["cells"]
+        same = {"tool": record["tool"], "seed": record["seed"]}
+        same |= {name: record[name] for name in ("task", "task_sha256", "skills_sha256")}
+        taken = {(cell.row, cell.column) for cell in study.cells}
+        twice = [f"{c['row']} at {c['column']}" for c in cells if (c["row"], c["column"]) in taken]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        fault = Fault(str(path), repr(error), "a result of `tether study`")
+        raise InvalidInputError("study", [fault]) from error
+    own = {**header(f"study {study.name}", study.seed), **_shared(study)}
+    faults = [
+        Fault(f"{path}: {name}", repr(value), repr(own[name])) for name, value in same.items() if value != own[name]
+    ]
+    faults += [Fault(f"{path}: cell", text, "a row that this study does not run") for text in twice]
+    if faults:
+        raise InvalidInputError("study", faults, "only cells of the same seeds, task and skills stand side by side")
+    return [{"commit": commit, **cell} for cell in cells]
+
+
+def _shared(study: Study) -> dict[str, str]:
     hashes = settings_hashes(study.task, "real")
-    shared = {"task": study.task, "task_sha256": hashes["task"], "skills_sha256": hashes["skills"]}
-    return {**header(f"study {study.name}", study.seed), **shared, "cells": cells}
+    return {"task": study.task, "task_sha256": hashes["task"], "skills_sha256": hashes["skills"]}
 
 
 def study_table(results: Results) -> str:
@@ -131,9 +165,9 @@ def study_table(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_study(path: Path, study: Study, results: Results) -> None:
+def write_study(path: Path, study: Study, results: Results, beside: Sequence[Mapping[str, Any]] = ()) -> None:
     """The study as JSON, whole or not at all."""
-    write_json(path, study_json(study, results))
+    write_json(path, study_json(study, results, beside))
 
 
 def _cell_text(episodes: Sequence[EpisodeResult]) -> str:

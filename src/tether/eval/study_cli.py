@@ -47,13 +47,26 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--profiles", type=positive, default=30, metavar="N", help="unseen: so many are drawn")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the result for machines")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="curve: SVG or PNG")
+    parser.add_argument(
+        "--beside", type=Path, nargs="+", default=[], metavar="FILE",
+        help="results of the same study for other policies, measured apart; they stand in JSON and picture too",
+    )  # fmt: skip
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
     from tether.eval.studies import draw_curve
-    from tether.eval.study import Results, Study, episodes_left, run_study, study_table, write_study
+    from tether.eval.study import (
+        Results,
+        Study,
+        cells_of,
+        episodes_left,
+        run_study,
+        study_json,
+        study_table,
+        write_study,
+    )
     from tether.progress import Progress
     from tether.results import require_writable
 
@@ -62,13 +75,14 @@ def run(arguments: argparse.Namespace) -> int:
         if path is not None:
             require_writable(path)
     study = Study(a.study, a.task, _cells(a), a.episodes, a.seed, a.chunk, a.workers)
+    beside = [cell for path in a.beside for cell in cells_of(study, path)]
     progress = Progress(episodes_left(study, a.out), "episodes")
 
     def keep(results: Results) -> None:
         if a.json is not None:
-            write_study(a.json, study, results)
+            write_study(a.json, study, results, beside)
         if a.picture is not None and a.study == "curve":
-            draw_curve(a.picture, f"{a.task}, {a.profile}", results)
+            draw_curve(a.picture, f"{a.task}, {a.profile}", study_json(study, results, beside)["cells"])
 
     results = run_study(study, a.out, lambda result: progress.step(), keep)
     keep(results)

@@ -23,4 +23,6 @@ def signed_artefacts(policy: str) -> dict[Path, Kind]:
     folders = [name.model_folder(part) for part in _STUDENT_PARTS]
     if (name.folder is not None and (name.folder / "eyes").exists()) or (resource_path("models") / "eyes").exists():
         folders.append(name.eyes_folder())
+    if name.yolo is not None:
+        folders.append(name.yolo)
     return {folder / MANIFEST_FILE: Kind.MODEL for folder in folders}

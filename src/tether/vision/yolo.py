@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 
 from tether.contracts import F32, U8, CameraModel
+from tether.errors import Fault, InvalidInputError
 from tether.ingest.detector import Detector
 from tether.ingest.encoder import PictureEncoder, Seen
-from tether.models.manifest import DType, TensorSpec
+from tether.models.manifest import MANIFEST_FILE, DType, Manifest, TensorSpec, read_manifest
 from tether.models.session import Expectation, Session, SessionConfig, open_model
 from tether.vision.eyes import EyesConfig, in_pixels_of
 from tether.vision.geometry import HEIGHT, WIDTH, suppress
@@ -54,6 +55,21 @@ class YoloDetector:
         found = np.zeros((len(kept), 6), np.float32)
         found[:, :5] = kept
         return found
+
+
+def yolo_manifest(folder: Path) -> Manifest:
+    """The manifest in `folder`; raises InvalidInputError with the command that trains one where there is none."""
+    if not (folder / MANIFEST_FILE).exists():
+        fault = Fault(str(folder), "no model", "an exported YOLO detector: none is shipped, Ultralytics is AGPL-3.0")
+        fix = f"pip install 'tether-robotics[detect]', then: tether train detector --kind yolo --models {folder}"
+        raise InvalidInputError("yolo", [fault], fix)
+    return read_manifest(folder)
+
+
+def open_yolo(folder: Path) -> YoloDetector:
+    """The detector in `folder`; raises as `yolo_manifest`, and ModelRefusedError where it does not fit."""
+    yolo_manifest(folder)
+    return YoloDetector.load(folder)
 
 
 class DetectorBesideEyes:

@@ -25,3 +25,16 @@ def test_refused_gateway_makes_neither_token_nor_journal(
     assert main(["gateway", "--folder", str(tmp_path / "gateway"), *words]) == 2
     assert named in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("folder", [None, "", "/no/such/folder"])
+def test_services_to_try_say_what_they_need(
+    folder: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("TETHER_BENCH_EFFECTS", raising=False)
+    if folder is not None:
+        monkeypatch.setenv("TETHER_BENCH_EFFECTS", folder)
+    words = ["gateway", "--folder", str(tmp_path / "gateway"), "--services", "tether.bench.gateway:services"]
+    assert main(words) == 2
+    assert "export TETHER_BENCH_EFFECTS=" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

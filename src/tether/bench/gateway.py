@@ -84,15 +84,23 @@ class Marks:
 
 
 def services() -> Services:
-    """What the gateway and its workers load."""
-    marks = Marks(Path(os.environ[EFFECTS_VARIABLE]))
+    """What the gateway and its workers load. Raises InvalidInputError where no folder for effects is named."""
+    marks = Marks(_effects_folder())
     return Services(marks, marks, marks)
 
 
 def blind_services() -> Services:
     """The same with nobody who could verify an effect."""
-    marks = Marks(Path(os.environ[EFFECTS_VARIABLE]))
+    marks = Marks(_effects_folder())
     return Services(marks, marks, None)
+
+
+def _effects_folder() -> Path:
+    named = os.environ.get(EFFECTS_VARIABLE, "")
+    if not named or not Path(named).is_dir():
+        fix = "`mkdir /tmp/effects; export TETHER_BENCH_EFFECTS=/tmp/effects`: each call leaves a file there"
+        raise InvalidInputError("services of the benchmark", [Fault(EFFECTS_VARIABLE, repr(named), "a folder")], fix)
+    return Path(named)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

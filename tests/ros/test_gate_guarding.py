@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import subprocess
@@ -25,6 +26,7 @@ from tether import topics
 from tether.assembly import skill_of_task
 from tether.codec import convert, decode, encode, message, sensors
 from tether.codec.convert.guarding import heartbeat_message
+from tether.codec.convert.reward import reward_fields
 from tether.contracts import (
     Command,
     EpisodeSpec,
@@ -40,9 +42,9 @@ from tether.resources import resource_path
 from tether.robot.roles import COMMAND_JOINTS
 from tether.safety.intake import Intake
 from tether.safety.settings import IntakeLimits, load_safety
-from tether.safety.token import TokenSigner, key_file
+from tether.safety.token import RunSigner, TokenSigner, key_file, make_key, run_key_file
 from tether.topics import Topic
-from tether_msgs.srv import ResetStop
+from tether_msgs.srv import Arm, ResetStop
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(180)]
 
@@ -77,6 +79,7 @@ class Robot:
         self.clock_ns = 0
         self.clock_runs = True
         self._clock_at_ns = 0
+        self.signer = RunSigner(run_key_file())
         self.count = 0
         self.feeds = True
         self._fed_s = 0.0
@@ -152,10 +155,17 @@ class Robot:
         command = Command(self.count, stamp_ns, 1, Source.CLASSIC, COMMAND_JOINTS, REST, np.zeros(6), twist)
         self.publish(topics.PROPOSED, convert.proposed_message(command, 0, self.count, stamp_ns, (), 0))
 
-    def pay(self, subgoal: str, value: float, task_return: float) -> None:
-        stamp = convert.to_time(self.stamp_ns() - 300_000_000)
-        reward = message("tether_msgs/msg/Reward")(stamp, stamp, 0, subgoal, value, task_return)
+    def pay(self, subgoal: str, value: float, task_return: float) -> Any:
+        """As the reward server does; what was sent."""
+        reward = self.claim(subgoal, value, task_return)
+        reward = dataclasses.replace(reward, token=self.signer.token("reward", reward_fields(reward)))
         self.publish(topics.REWARD, reward)
+        return reward
+
+    def claim(self, subgoal: str, value: float, task_return: float, token: str = "") -> Any:
+        """A reward with whatever token."""
+        stamp = convert.to_time(self.stamp_ns() - 300_000_000)
+        return message(topics.REWARD.type)(stamp, stamp, 0, subgoal, value, task_return, token)
 
     def _listen(self, topic: Topic, take: Callable[[Any], None]) -> None:
         self.other.create_subscription(
@@ -253,10 +263,49 @@ def test_frozen_loop_whose_process_still_beats_holds_the_robot(robot: Robot) -> 
     robot.until("active again", lambda: robot.mode is Mode.ACTIVE, healthy)
 
 
-def call(robot: Robot, reason: str, token: str) -> Any:
-    client = robot.other.create_client(ResetStop, "/safety_supervisor/reset_stop")
+@pytest.mark.parametrize("token", ["absent", "forged", "of another key", "of another reward", "replayed"])
+def test_reward_that_is_not_the_servers_own_is_not_taken_and_leads_to_safe_mode(
+    robot: Robot, tmp_path: Path, token: str
+) -> None:
+    paid = robot.pay("aligned", 0.1, 0.1)
+    robot.run(0.3)
+    assert robot.mode is not Mode.SAFE
+    claim = robot.claim("touched", 0.2, 0.3)
+    make_key(tmp_path / "other")
+    claim = {
+        "absent": claim,
+        "forged": dataclasses.replace(claim, token=f"1:{time.monotonic_ns()}:{'0' * 64}"),
+        "of another key": dataclasses.replace(
+            claim, token=RunSigner(tmp_path / "other").token("reward", reward_fields(claim))
+        ),
+        "of another reward": dataclasses.replace(claim, token=robot.signer.token("reward", reward_fields(paid))),
+        "replayed": paid,
+    }[token]
+    robot.publish(topics.REWARD, claim)
+    robot.until("safe mode", lambda: robot.mode is Mode.SAFE)
+    robot.until("the alert", lambda: "reward_breaker" in robot.kinds())
+    (alert,) = [event for event in robot.events if event.kind == "reward_breaker"]
+    assert "sender" in alert.text and "token" in alert.text
+    assert robot.gate._stage.guards.breaker is not None
+    assert list(robot.gate._stage.guards.breaker.state()["open"][0]["paid"]) == ["aligned"]
+
+
+def test_key_of_a_run_is_its_owners_alone_and_made_anew_with_the_gate(robot: Robot) -> None:
+    before = run_key_file().read_text()
+    assert run_key_file().stat().st_mode & 0o777 == 0o600
+    assert robot.gate.trigger_deactivate() == robot.gate.trigger_cleanup() == TransitionCallbackReturn.SUCCESS
+    assert robot.gate.trigger_configure() == robot.gate.trigger_activate() == TransitionCallbackReturn.SUCCESS
+    assert run_key_file().read_text() != before
+    robot.begin()
+    robot.pay("aligned", 0.1, 0.1)
+    robot.run(0.5)
+    assert robot.mode is not Mode.SAFE, "the server goes by the key that is there now"
+
+
+def call(robot: Robot, reason: str, token: str, kind: Any = ResetStop, name: str = "reset_stop") -> Any:
+    client = robot.other.create_client(kind, f"/safety_supervisor/{name}")
     assert client.wait_for_service(PATIENCE_S)
-    future = client.call_async(ResetStop.Request(reason=reason, token=token))
+    future = client.call_async(kind.Request(reason=reason, token=token))
     robot.until("an answer", future.done)
     robot.other.destroy_client(client)
     return future.result()
@@ -277,6 +326,22 @@ def test_reset_of_a_latched_stop_takes_a_token_for_this_very_call(robot: Robot) 
     robot.gate._stage.supervisor.emergency_stop("again")
     robot.run(1.0)
     assert not call(robot, "looked at it", good).accepted, "a token is good once"
+
+
+def test_arming_takes_a_token_for_this_very_call_and_the_key_of_a_run_is_none(robot: Robot) -> None:
+    robot.publish(topics.REWARD, robot.claim("kept", 10.0, 10.0))
+    robot.until("safe mode", lambda: robot.mode is Mode.SAFE)
+    signer, fields = TokenSigner(key_file()), {"reason": "looked at it"}
+    good = signer.token("arm", fields)
+    wrong = ("", "1:1:00", signer.token("reset_stop", fields), robot.signer.token("arm", fields))
+    for token in wrong:
+        answer = call(robot, "looked at it", token, Arm, "arm")
+        assert not answer.accepted and "token" in answer.message
+    robot.run(0.3)
+    assert robot.mode is Mode.SAFE
+    assert call(robot, "looked at it", good, Arm, "arm").accepted
+    robot.until("active again", lambda: robot.mode is Mode.ACTIVE)
+    assert not call(robot, "looked at it", good, Arm, "arm").accepted, "a token is good once"
 
 
 def test_process_beats_for_its_loops_from_their_turns_and_not_while_it_is_stuck(robot: Robot) -> None:

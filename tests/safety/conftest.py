@@ -41,6 +41,7 @@ class Rig:
         self.auditor = Auditor(robot, settings, self.model.joint_names)
         self.now_ns = 10 * TICK_NS
         self.q = np.array(HOME)
+        self.v = np.zeros(len(HOME))
         self.accel = np.array([0.0, 0.0, 9.81])
         self.streams = {Stream.JOINTS, Stream.IMU, Stream.CAMERA}
         self.stamp_age_ns = 2_000_000
@@ -53,10 +54,9 @@ class Rig:
         """One fresh sample of every stream in `streams`."""
         self.count += 1
         stamp_ns = self.now_ns - self.stamp_age_ns
-        zero = np.zeros(len(self.q))
         if Stream.JOINTS in self.streams:
             ref = SampleRef(Stream.JOINTS, stamp_ns, self.count)
-            self.gate.on_joints(JointSample(ref, self.model.joint_names, self.q, zero), self.now_ns)
+            self.gate.on_joints(JointSample(ref, self.model.joint_names, self.q, self.v), self.now_ns)
         if Stream.IMU in self.streams:
             ref = SampleRef(Stream.IMU, stamp_ns, self.count)
             self.gate.on_imu(ImuSample(ref, np.zeros(3), self.accel), self.now_ns)

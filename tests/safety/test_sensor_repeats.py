@@ -17,7 +17,7 @@ from tether.safety.machine import Event
 from tether.safety.settings import Check, RepeatLimits
 
 HOME = (0.0, -1.0, 1.6, 0.95, 0.0, 0.02)
-LIMITS = RepeatLimits(joints_moved_rad=0.05, joints_same_max=10)
+LIMITS = RepeatLimits(joints_moved_rad=0.05, joints_said_rad=0.006, joints_same_max=10)
 
 
 def judged(rig: Any, output: Any) -> list[str]:
@@ -44,6 +44,42 @@ def test_joints_that_freeze_in_motion_stop_the_arm_and_are_named(rig: Any) -> No
     assert rig.still(output)
     assert Check.SENSOR_REPEATS.value in judged(rig, output), "dead until something else comes"
     assert abs(output.command.position[0] - rig.q[0]) > 0.01, "not taken to where joints are said to be"
+
+
+@pytest.mark.parametrize(("says_rad_s", "ticks_most"), [(0.15, 12), (0.05, 15), (0.03, 23), (0.021, 30)])
+def test_joints_that_say_they_move_and_stay_where_they_are_stop_an_arm_that_is_told_nothing(
+    rig: Any, says_rad_s: float, ticks_most: int
+) -> None:
+    """Within the 300 ms of a lost sensor, from the speed at which a robot counts as moving on."""
+    rig.active()
+    rig.v = np.array([0, 0, -says_rad_s, 0, 0, 0])
+    found: list[list[str]] = []
+    while not found or Check.SENSOR_REPEATS.value not in found[-1]:
+        output = rig.run(1)
+        found.append(judged(rig, output))
+        assert len(found) <= ticks_most
+    assert len(found) >= LIMITS.joints_same_max
+    (reason,) = [v.reason for v in output.verdicts if v.check == Check.SENSOR_REPEATS.value]
+    assert "by its own speed elbow_flex moved by" in reason
+    rig.v = np.zeros(6)
+    assert rig.run(3).mode is Mode.ACTIVE, "it says something else"
+
+
+@pytest.mark.parametrize("speeds", [[0, 0, 0.02, 0, 0, 0], [0, 0, 0, 0, 0, 0.3]])
+def test_speed_that_a_joint_at_rest_may_say_and_that_of_the_gripper_prove_nothing(
+    rig: Any, speeds: list[float]
+) -> None:
+    rig.active()
+    rig.v = np.array(speeds)
+    for _ in range(1000):
+        assert rig.run(1).scale == 1.0
+
+
+def test_speeds_go_by_the_joints_names(rig: Any) -> None:
+    watch = rig.gate._repeats
+    for count in range(30):
+        watch.add(b"same", dict(zip(reversed(rig.model.joint_names), (9.0, 0, 0, 0, 0, 0), strict=True)), count * 10**7)
+    assert not watch.dead, "the gripper's, which comes first here"
 
 
 def test_it_goes_on_by_itself_once_something_else_comes(rig: Any) -> None:

@@ -12,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tether.errors import InvalidInputError
-from tether.safety.token import TokenSigner, TokenVerifier, key_file, main, make_key, read_key
+from tether.safety.token import (
+    RunSigner,
+    TokenSigner,
+    TokenVerifier,
+    key_file,
+    main,
+    make_key,
+    make_run_key,
+    read_key,
+    run_key_file,
+)
 
 S = 1_000_000_000
 FIELDS = {"reason": "the cause is gone"}
@@ -152,3 +162,30 @@ def test_token_can_be_made_on_the_command_line(
     TokenVerifier(key, "gate").check("reset_stop", FIELDS, capsys.readouterr().out.strip(), 0)
     key.chmod(0o644)
     assert main(["reset_stop"]) == 1 and "chmod 600" in capsys.readouterr().err
+
+
+def test_key_of_a_run_is_made_anew_and_what_was_said_under_an_earlier_one_is_worth_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "key.run7"
+    make_run_key(path)
+    assert path.stat().st_mode & 0o777 == 0o600
+    signer, verifier = RunSigner(path), TokenVerifier(path, None)
+    token = signer.token("reward", FIELDS)
+    verifier.check("reward", FIELDS, token, 0)
+    with pytest.raises(InvalidInputError, match="counter"):
+        verifier.check("reward", FIELDS, token, 0)
+    verifier.check("reward", FIELDS, RunSigner(path).token("reward", FIELDS), 0)  # a server that was started anew
+    make_run_key(path)
+    renewed = TokenVerifier(path, None)
+    with pytest.raises(InvalidInputError, match="this robot's key"):
+        renewed.check("reward", FIELDS, token, 0)
+    renewed.check("reward", FIELDS, signer.token("reward", FIELDS), 0)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"key.run7"}, "nothing is kept beside it"
+
+
+def test_runs_of_different_domains_have_keys_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TETHER_KEY_FILE", str(tmp_path / "key"))
+    found = set()
+    for domain in ("", "7", "8"):
+        monkeypatch.setenv("ROS_DOMAIN_ID", domain)
+        found.add(run_key_file())
+    assert {path.name for path in found} == {"key.run0", "key.run7", "key.run8"}

@@ -126,15 +126,11 @@ class LiveGraph:
     def rearm(self, latched: bool) -> None:
         """What a person does after a stop or in safe mode. Raises TetherError where the gate refuses for long."""
         reason = "fault campaign: the cause is gone"
-        if latched:
-            signer = TokenSigner(self._folder / "key")
-            token = signer.token("reset_stop", {"reason": reason})
-            answer = self.probe.order("reset_stop", reason=reason, token=token)
+        signer = TokenSigner(self._folder / "key")
+        for call in ("reset_stop", "arm") if latched else ("arm",):
+            answer = self.probe.order(call, reason=reason, token=signer.token(call, {"reason": reason}))
             if not answer["accepted"]:
-                raise TetherError(f"reset_stop: {answer['message']}")
-        answer = self.probe.order("arm", reason=reason)
-        if not answer["accepted"]:
-            raise TetherError(f"arm: {answer['message']}")
+                raise TetherError(f"{call}: {answer['message']}")
 
     def _moves(self) -> bool:
         series, now_ns = self.series, time.monotonic_ns()

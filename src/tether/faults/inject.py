@@ -61,8 +61,8 @@ class FaultInGraph:
         if action is Action.CLOCK:
             self._lift = lambda: _ignore(probe.order("clock", shift_ns=None))
             return int(probe.order("clock", shift_ns=round(spec.amount * 1e6))["at_ns"])
-        if action is Action.REWARD:
-            return self._forge_reward(spec.amount)
+        if action in (Action.REWARD, Action.UNSIGNED):
+            return self._forge_reward(spec.amount, signed=action is Action.REWARD)
         return self._disturb(action)
 
     def _disturb(self, action: Action) -> int:
@@ -83,9 +83,9 @@ class FaultInGraph:
             self._lift = lambda: os.kill(pid, signal.SIGCONT)
         return at_ns
 
-    def _forge_reward(self, value: float) -> int:
+    def _forge_reward(self, value: float, signed: bool = True) -> int:
         episode = self._graph.series.episodes[-1][1]
-        return int(self._graph.probe.order("reward", episode=episode, value=value)["at_ns"])
+        return int(self._graph.probe.order("reward", episode=episode, value=value, signed=signed)["at_ns"])
 
     def _starve(self) -> int:
         number = max(round(self._spec.amount * (os.cpu_count() or 1)), 1)

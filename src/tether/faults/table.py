@@ -34,7 +34,9 @@ class Action(str, Enum):
     CLOCK = "clock"
     """Somebody says a /clock that is `amount` ms off."""
     REWARD = "reward"
-    """A reward of `amount` that nobody earned."""
+    """A reward of `amount` that nobody earned, from somebody who has the run's key: the server itself gone wrong."""
+    UNSIGNED = "unsigned"
+    """A reward of `amount` from somebody who does not have the run's key."""
     STARVE = "starve"
     """`amount` busy loops a core."""
     FULL_DISK = "full_disk"
@@ -50,7 +52,6 @@ class Group(str, Enum):
 
     COMMAND_LOSS = "command_loss"
     SENSOR_LOSS = "sensor_loss"
-    SENSOR_REPEATS = "sensor_repeats"
     BAD_NUMBERS = "bad_numbers"
     TIMING = "timing"
     CLOCK = "clock"

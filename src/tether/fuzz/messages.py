@@ -9,10 +9,12 @@ in itself, and a command past a limit (`tether.safety.audit`).
 from __future__ import annotations
 
 import random
+import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +23,7 @@ from tether import topics
 from tether.assembly import make_gate_model, robot, skill_of_task
 from tether.codec import convert, decode, encode, sensors
 from tether.codec.convert.guarding import beat_from, claimed_reward_from, heartbeat_message, servo_sample_from
-from tether.codec.convert.reward import reward_message
+from tether.codec.convert.reward import REWARD, reward_fields, reward_message
 from tether.codec.diagnostics import (
     SERVO,
     SERVO_BUS,
@@ -58,6 +60,7 @@ from tether.safety.guards import Guards
 from tether.safety.settings import Check
 from tether.safety.stage import GateInputs, GateStage
 from tether.safety.supervisor import Supervisor
+from tether.safety.token import TokenVerifier, make_key
 from tether.topics import Topic
 
 TICKS = 150
@@ -134,6 +137,21 @@ def _reward(number: int, stamp_ns: int) -> Any:
     return reward_message(Reward(Payment(ORDER[number], values[-1], stamp_ns, sum(values)), 0, stamp_ns))
 
 
+@cache
+def _reward_door() -> TokenVerifier:
+    with tempfile.TemporaryDirectory() as folder:
+        make_key(Path(folder) / "key")
+        return TokenVerifier(Path(folder) / "key", None)
+
+
+def _take_reward(stage: GateStage, msg: Any, now_ns: int, stamp_ns: int) -> None:
+    """At the door, which refuses it; and behind it, as from somebody who has the key."""
+    try:
+        _reward_door().check(REWARD, reward_fields(msg), msg.token, now_ns)
+    finally:
+        stage.reward(claimed_reward_from(msg, _SKILL), now_ns, stamp_ns)
+
+
 def _take_picture(stage: GateStage, msg: Any, now_ns: int, stamp_ns: int) -> None:
     picture = convert.image_feature_from(msg)
     refused = [] if picture.rejected is None else [(Stream.CAMERA, picture.rejected)]
@@ -182,7 +200,7 @@ TAKES: dict[Topic, _Take] = {
     topics.PROPOSED: _take_proposed,
     topics.DIAGNOSTICS: _take_servos,
     topics.HEARTBEAT: lambda stage, msg, now, stamp: stage.hear(beat_from(msg), now),
-    topics.REWARD: lambda stage, msg, now, stamp: stage.reward(claimed_reward_from(msg, _SKILL), now, stamp),
+    topics.REWARD: _take_reward,
     topics.EPISODE_START: _take_start,
     topics.EPISODE_END: _take_end,
 }

@@ -100,6 +100,14 @@ def sensor_repeats(same: int, moved: str, limits: RepeatLimits) -> Verdict:
     return refuse(Check.SENSOR_REPEATS, f"{text} rad; sensor dead, or arm blocked")
 
 
+def sensor_belied(again: int, says: str, said_rad: float, limits: RepeatLimits) -> Verdict:
+    """Refuses joint states that came `again` times more while `says` moved by `said_rad`, by its own speed."""
+    if again < limits.joints_same_max or not said_rad > limits.joints_said_rad:
+        return PASSED[Check.SENSOR_REPEATS]
+    text = f"joints: the same, bit for bit, {again} samples; by its own speed {says} moved by {said_rad:.3f} rad"
+    return refuse(Check.SENSOR_REPEATS, f"{text}; sensor dead")
+
+
 def source(given: Source, mode: Mode, rules: ModeRules) -> Verdict:
     """Refuses commands of a source that the mode does not allow."""
     if given in rules.sources:

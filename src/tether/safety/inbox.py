@@ -91,7 +91,8 @@ class Inbox:
         )
         if position is not None:
             self._joints = position
-            self._repeats.add(sample.position.tobytes() + sample.velocity.tobytes())
+            content = sample.position.tobytes() + sample.velocity.tobytes()
+            self._repeats.add(content, dict(zip(sample.names, sample.velocity.tolist(), strict=True)), received_ns)
         return verdict
 
     def on_imu(self, sample: ImuSample, received_ns: int, age_ns: int | None = None) -> Verdict | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tether.contracts import TICK_NS, Stream, Verdict
 from tether.safety import checks
 from tether.safety.settings import Check, ImuLimits, RepeatLimits, StreamLimits
 
 STANDARD_GRAVITY_M_S2 = 9.80665
+AT_REST_RAD_S = 0.02
+"""What a joint that stands may say of its speed."""
 
 
 class StreamWatch:
@@ -74,11 +76,12 @@ class StreamWatch:
 
 
 class RepeatWatch:
-    """Joint states that stay the same while the arm is told to move: a dead sensor behind a driver that lives.
+    """Joint states that stay the same and belie themselves or the arm's orders: a dead sensor behind a live driver.
 
     That they stay the same proves nothing by itself: encoders of a robot that holds still say the same for minutes, and
-    so does a simulator without noise. So samples count from when a set-point has moved away from where it stood when
-    the present content first came. Found dead, they are so until something else comes, or `restart`.
+    so does a simulator without noise. But a joint that says it moves cannot say the same place again and again; and one
+    that is told to move has to: there samples count from when a set-point has moved away from where it stood when the
+    present content first came. Found dead, they are so until something else comes, or `restart`.
     """
 
     def __init__(self, limits: RepeatLimits, names: Sequence[str], gripper: int) -> None:
@@ -93,20 +96,32 @@ class RepeatWatch:
         """Whether they say nothing of where the joints are."""
         return self._dead is not None
 
-    def add(self, content: bytes) -> None:
-        """A good sample came; content: its numbers."""
-        if content != self._content:
-            self._content = content
-            self.restart()
-        elif self._moved:
-            self._same += 1
-
     def restart(self) -> None:
         """Count anew: something else was said, or a person has armed the gate."""
+        self._first_ns: int | None = None
+        self._says, self._says_rad_s = "", 0.0
+        self._again = 0
         self._same = 0
         self._moved = ""
         self._dead: Verdict | None = None
         self._reference: tuple[float, ...] | None = None
+
+    def add(self, content: bytes, velocity: Mapping[str, float], received_ns: int) -> None:
+        """A good sample came; content: its numbers, velocity: of every joint among them, rad/s (m/s)."""
+        if content != self._content:
+            self._content = content
+            self.restart()
+        if self._first_ns is None:
+            self._first_ns = received_ns
+            fastest, self._says = max((abs(velocity[name]), name) for _, name in self._arm)
+            self._says_rad_s = fastest if fastest > AT_REST_RAD_S else 0.0
+            return
+        self._again += 1
+        self._same += bool(self._moved)
+        said_rad = self._says_rad_s * (received_ns - self._first_ns) * 1e-9
+        if self._dead is None:
+            verdict = checks.sensor_belied(self._again, self._says, said_rad, self._limits)
+            self._dead = verdict if verdict.scale < 1.0 else None
 
     def shift(self, before: Sequence[float], after: Sequence[float]) -> None:
         """Set-points were put elsewhere, which tells no joint to move; what was found stays found."""
@@ -128,7 +143,8 @@ class RepeatWatch:
 
     def state(self) -> tuple[object, ...]:
         """Everything that the next verdicts depend on."""
-        return self._content, self._same, self._moved, self._dead, self._reference
+        said = self._first_ns, self._says_rad_s, self._again
+        return self._content, *said, self._same, self._moved, self._dead, self._reference
 
 
 class ImuWatch:

@@ -128,6 +128,7 @@ class RepeatLimits:
     """
 
     joints_moved_rad: float = bounded(0.005, 1.0, unit="rad", doc="how far a set-point of the arm has to have moved")
+    joints_said_rad: float = bounded(0.002, 1.0, unit="rad", doc="or how far the arm has moved by the speed it says")
     joints_same_max: int = bounded(3, 1000, unit="samples", doc="so many after that: servos take time to begin")
 
 

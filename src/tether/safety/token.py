@@ -5,7 +5,9 @@ counter only ever grows, on the caller's side by a file beside the key, on the r
 which it keeps beside the key too: a token that was overheard is worth nothing, also after a restart. No clock plays a
 part but as a lower bound for a caller that has lost its file.
 
-The key is a file of 32 random bytes in hex that only its owner may read.
+The key is a file of 32 random bytes in hex that only its owner may read. What processes of one run say to each other
+(rewards) goes by a key that the receiver makes anew for the run: what was overheard in an earlier one is worth nothing,
+so counters need not be kept, and nothing waits for a disk.
 """
 
 from __future__ import annotations
@@ -38,6 +40,20 @@ def key_file() -> Path:
     """Where the key is: $TETHER_KEY_FILE, else ~/.config/tether/key."""
     chosen = os.environ.get(KEY_VARIABLE, "").strip()
     return Path(chosen) if chosen else Path.home() / ".config" / "tether" / "key"
+
+
+def run_key_file() -> Path:
+    """Where the key of a run is: beside the robot's key, by the domain that the run has for itself on this machine."""
+    robot = key_file()
+    return robot.with_name(f"{robot.name}.run{os.environ.get('ROS_DOMAIN_ID', '').strip() or '0'}")
+
+
+def make_run_key(path: Path) -> None:
+    """Write a new key in place of the one of an earlier run. Raises OSError."""
+    partial = path.with_name(f"{path.name}.{os.getpid()}.part")
+    partial.unlink(missing_ok=True)
+    make_key(partial)
+    os.replace(partial, path)
 
 
 def make_key(path: Path) -> None:
@@ -76,6 +92,21 @@ def read_key(path: Path) -> bytes:
     return key
 
 
+class RunSigner:
+    """The caller's side with the key of a run. The counter goes by the steady clock: it grows across restarts, too."""
+
+    def __init__(self, path: Path) -> None:
+        """The key need not be there yet, and may be made anew: it is read for every token."""
+        self._path = path
+        self._last = 0
+
+    def token(self, interface: str, fields: Mapping[str, str | int]) -> str:
+        """A token for one message. Raises InvalidInputError as `read_key`."""
+        key = read_key(self._path)
+        self._last = max(self._last + 1, time.monotonic_ns() // 1000)
+        return f"1:{self._last}:{_mac(key, interface, fields, self._last)}"
+
+
 class TokenSigner:
     """The caller's side. Safe for several processes that share one key file."""
 
@@ -96,13 +127,17 @@ class TokenSigner:
 class TokenVerifier:
     """The receiver's side. Every refusal says why; after ten within 10 s further calls are refused unread."""
 
-    def __init__(self, path: Path, name: str) -> None:
-        """name: of the receiver, since each keeps its own last counter. Raises InvalidInputError as `read_key`."""
+    def __init__(self, path: Path, name: str | None) -> None:
+        """name: of the receiver, since each keeps its own last counter; None: in memory, for the key of a run.
+
+        Raises InvalidInputError as `read_key`.
+        """
         self._key = read_key(path)
-        self._kept = path.with_name(f"{path.name}.{name}.accepted")
+        self._kept = None if name is None else path.with_name(f"{path.name}.{name}.accepted")
         self._last = 0
-        with contextlib.suppress(FileNotFoundError):
-            self._last = _number(self._kept.read_bytes()[:32])
+        if self._kept is not None:
+            with contextlib.suppress(FileNotFoundError):
+                self._last = _number(self._kept.read_bytes()[:32])
         self._refused_ns: list[int] = []
 
     def check(self, interface: str, fields: Mapping[str, str | int], token: str, now_ns: int) -> None:
@@ -116,11 +151,12 @@ class TokenVerifier:
             self._refused_ns.append(now_ns)
             raise InvalidInputError(interface, [reason], f"make the token with the robot's key ({KEY_VARIABLE})")
         counter = int(token.split(":")[1])
-        try:
-            self._keep(counter)
-        except OSError as error:
-            fault = Fault(str(self._kept), str(error), "a file that can be written, so that no token is good twice")
-            raise InvalidInputError(interface, [fault], "make room on the disk") from error
+        if self._kept is not None:
+            try:
+                _keep(self._kept, counter)
+            except OSError as error:
+                fault = Fault(str(self._kept), str(error), "a file that can be written, so that no token is good twice")
+                raise InvalidInputError(interface, [fault], "make room on the disk") from error
         self._last = counter
 
     def _reason(self, interface: str, fields: Mapping[str, str | int], token: str) -> Fault | None:
@@ -135,14 +171,15 @@ class TokenVerifier:
             return Fault("token", f"counter {counter}", f"more than {self._last}, the last one accepted")
         return None
 
-    def _keep(self, counter: int) -> None:
-        partial = self._kept.with_name(self._kept.name + ".part")
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(f"{counter:020d}\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(partial, self._kept)
+
+def _keep(path: Path, counter: int) -> None:
+    partial = path.with_name(path.name + ".part")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as file:
+        file.write(f"{counter:020d}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(partial, path)
 
 
 def _mac(key: bytes, interface: str, fields: Mapping[str, str | int], counter: int) -> str:
@@ -174,7 +211,7 @@ def _refused(path: Path, found: str, expected: str, fix: str = "") -> InvalidInp
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print a token for one call: `python -m tether.safety.token reset_stop reason='cause is gone'`."""
     parser = argparse.ArgumentParser(prog="python -m tether.safety.token", description=main.__doc__)
-    parser.add_argument("interface", help="reset_stop, swap_model")
+    parser.add_argument("interface", help="arm, reset_stop, swap_model")
     parser.add_argument("fields", nargs="*", metavar="NAME=VALUE", help="every field of the request but the token")
     options = parser.parse_args(arguments)
     fields = dict(field.partition("=")[::2] for field in options.fields)

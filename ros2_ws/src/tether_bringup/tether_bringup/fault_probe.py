@@ -7,6 +7,7 @@ standard output with the steady time at which it took effect. It ends with its s
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import heapq
 import json
 import os
@@ -30,8 +31,10 @@ from tether_safety.safety_supervisor import SafetySupervisorNode
 
 from tether import topics
 from tether.codec import encode, message, sensors
+from tether.codec.convert.reward import REWARD, reward_fields
 from tether.faults.recording import HEARD, write_late, write_record
 from tether.faults.wire import BY_NAME, Effect, Parcel, Wire, poisoned
+from tether.safety.token import RunSigner, run_key_file
 from tether.topics import Topic
 from tether_msgs.srv import Arm, ResetStop
 
@@ -58,6 +61,7 @@ class FaultProbe(Node):
         self._last: dict[str, bytes] = {}
         self._floods: dict[str, float] = {}
         self._clock_shift_ns: int | None = None
+        self._signer = RunSigner(run_key_file())
         self._wires = {topic.name: Wire(topic, seed) for seed, topic in enumerate(BY_NAME.values())}
         self._out = {name: self._publisher(topic) for name, topic in BY_NAME.items()}
         # made at once: a publisher that nobody has met yet speaks to nobody
@@ -76,7 +80,9 @@ class FaultProbe(Node):
             "clock": self._set_clock,
             "intrude": self._intrude,
             "reward": self._forge_reward,
-            "arm": lambda order: self._call(self._arm_client, Arm.Request(reason=order["reason"])),
+            "arm": lambda order: self._call(
+                self._arm_client, Arm.Request(reason=order["reason"], token=order["token"])
+            ),
             "reset_stop": lambda order: self._call(
                 self._reset_client, ResetStop.Request(reason=order["reason"], token=order["token"])
             ),
@@ -167,7 +173,9 @@ class FaultProbe(Node):
 
     def _forge_reward(self, order: dict[str, Any]) -> None:
         now = sensors.clock_message(time.time_ns()).clock
-        forged = message(topics.REWARD.type)(now, now, order["episode"], "kept", float(order["value"]), 1.0)
+        forged = message(topics.REWARD.type)(now, now, order["episode"], "kept", float(order["value"]), 1.0, "")
+        if order["signed"]:
+            forged = dataclasses.replace(forged, token=self._signer.token(REWARD, reward_fields(forged)))
         self._out[topics.REWARD.name].publish(encode(forged))
 
     def _say(self, topic: Topic, raw: bytes) -> None:

@@ -1,13 +1,16 @@
 """World states and executed commands in, rewards out, as late as the profile says: a process of its own.
 
 In simulation it takes the world's state on a topic that no policy hears; on a robot the fingers, joints and pictures.
-Nobody can hand it a reward: it has no service, and every inlet carries what was measured or executed.
+Nobody can hand it a reward: it has no service, and every inlet carries what was measured or executed. In real time its
+rewards carry a token by the run's key, without which the gate takes none.
 """
 
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from enum import Enum
+from pathlib import Path
 from typing import Any
 
 from tether_ros.node import Mode, StageNode
@@ -15,11 +18,13 @@ from tether_ros.process import run
 
 from tether import topics
 from tether.codec import convert, sensors
-from tether.codec.convert.reward import reward_message
+from tether.codec.convert.reward import REWARD, reward_fields, reward_message
 from tether.contracts import TICK_NS
+from tether.errors import InvalidInputError
 from tether.lockstep import TickInputs
 from tether.rewards.build import make_reward_server, make_sensed_state
 from tether.rewards.server import Reward
+from tether.safety.token import RunSigner, run_key_file
 
 
 class Evidence(str, Enum):
@@ -37,6 +42,8 @@ class RewardServerNode(StageNode):
         self._task = self.param("task", "pick", "name or file of the task, whose success is split")
         self._profile = self.param("profile", "real", "name or file of the profile, for the reward's delay")
         self._seed = self.param("seed", 0, "seed of the first episode")
+        run_key = self.param("run_key", "", "the run's key, which the gate makes; empty: beside the robot's key")
+        self._signer = RunSigner(Path(run_key) if run_key else run_key_file())
         self._evidence = Evidence(self.param("evidence", "world", "what subgoals are verified by: world or sensors"))
 
     def build(self) -> None:
@@ -123,10 +130,18 @@ class RewardServerNode(StageNode):
 
     def _send(self, rewards: list[Reward]) -> None:
         for reward in rewards:
-            self._reward.send(reward_message(reward))
+            msg = reward_message(reward)
+            self._reward.send(self._signed(msg) if self.mode is Mode.REALTIME else msg)
         if self._server.lost > self._lost:
             self.event(sensors.Severity.WARN, "reward_ticks_lost", f"{self._server.lost} ticks could not be judged")
         self._lost = self._server.lost
+
+    def _signed(self, msg: Any) -> Any:
+        try:
+            return replace(msg, token=self._signer.token(REWARD, reward_fields(msg)))
+        except InvalidInputError as error:
+            self.event(sensors.Severity.WARN, "reward_unsigned", f"no gate will take it: {error}")
+            return msg
 
 
 def main() -> None:

@@ -12,10 +12,12 @@ from tether_ros.node import Mode, StageNode
 from tether import topics
 from tether.codec import convert, sensors
 from tether.codec.convert.guarding import beat_from, claimed_reward_from
+from tether.codec.convert.reward import REWARD, reward_fields
+from tether.errors import InvalidInputError
 from tether.safety.breaker import Trip
 from tether.safety.dump import TripDumps
 from tether.safety.stage import GateStage
-from tether.safety.token import TokenVerifier, key_file, make_key
+from tether.safety.token import TokenVerifier, key_file, make_key, make_run_key
 from tether_msgs.srv import Arm, ResetStop
 from tether_safety.vouching import Vouching
 
@@ -27,8 +29,8 @@ LOOK_S = 0.1
 class Guarding:
     """Inlets and services around a gate's stage. In lockstep only the services: steady time plays no part there."""
 
-    def __init__(self, node: StageNode, stage: GateStage, dumps: Path, vouching: Vouching) -> None:
-        """Raises InvalidInputError where the robot's key cannot be trusted."""
+    def __init__(self, node: StageNode, stage: GateStage, dumps: Path, run_key: Path, vouching: Vouching) -> None:
+        """Makes the run's key. InvalidInputError where a key cannot be trusted, OSError where it cannot be made."""
         self._node = node
         self._stage = stage
         self._vouching = vouching
@@ -39,6 +41,8 @@ class Guarding:
         node.service(ResetStop, "~/reset_stop", self._reset_stop)
         node.service(Arm, "~/arm", self._arm)
         if node.mode is Mode.REALTIME:
+            make_run_key(run_key)
+            self._rewards = TokenVerifier(run_key, None)
             node.inlet(topics.HEARTBEAT, lambda msg: stage.hear(beat_from(msg), time.monotonic_ns()), fed=False)
             node.inlet(topics.REWARD, self._on_reward, fed=False)
             node.inlet(topics.EPISODE_END, self._on_end, fed=False)
@@ -74,6 +78,7 @@ class Guarding:
         self._node.event(sensors.Severity.ERROR, "reward_breaker", text, data)
 
     def _arm(self, request: Any) -> None:
+        self._verifier.check("arm", {"reason": request.reason}, request.token, time.monotonic_ns())
         self._stage.arm(request.reason)
         self._vouching.acknowledge(request.reason)
 
@@ -82,13 +87,15 @@ class Guarding:
         self._stage.supervisor.reset_stop(request.reason)
 
     def _on_reward(self, msg: Any) -> None:
-        senders, breaker = self._node.count_publishers(topics.REWARD.name), self._stage.guards.breaker
-        if senders > 1 and breaker is not None:
-            # Rewards carry no signature; but there is one server, so that of two senders one is not it.
-            breaker.distrust(
-                f"{senders} publishers of {topics.REWARD.name}, expected the reward server", time.monotonic_ns()
-            )
-        self._stage.reward(claimed_reward_from(msg, _SKILL), time.monotonic_ns(), self._node.now_ns())
+        now_ns = time.monotonic_ns()
+        try:
+            self._rewards.check(REWARD, reward_fields(msg), msg.token, now_ns)
+        except InvalidInputError as error:
+            # Not taken; and since somebody hands in what he may not, nothing is taken before a person has looked.
+            if self._stage.guards.breaker is not None:
+                self._stage.guards.breaker.distrust(str(error), now_ns)
+            return
+        self._stage.reward(claimed_reward_from(msg, _SKILL), now_ns, self._node.now_ns())
 
     def _on_end(self, msg: Any) -> None:
         breaker = self._stage.guards.breaker

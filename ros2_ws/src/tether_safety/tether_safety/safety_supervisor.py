@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ from tether.lockstep import Needs, TickInputs, in_order
 from tether.rewards.build import reward_config
 from tether.rewards.config import ORDER
 from tether.safety.stage import GateInputs
+from tether.safety.token import run_key_file
 from tether.topics import Topic
 from tether_safety.guarding import Guarding
 from tether_safety.vouching import Vouching
@@ -45,6 +47,8 @@ class SafetySupervisorNode(StageNode):
         self._policy = self.param("policy", "classic", "policy that acts; it says which sensors the run has")
         self._arbitration = Arbitration(self.param("arbiter", "student_alone", "how the bridge decides"))
         self._dumps = self.param("dumps", "runs/latest/gate", "folder for the state at a trip of the reward breaker")
+        run_key = self.param("run_key", "", "file for the run's key; empty: beside the robot's key")
+        self._run_key = Path(run_key) if run_key else run_key_file()
         self._physical = self.param("physical", False, "motors are real: checks cannot be disabled, a person arms")
         self._servo_health = self.param(
             "servo_health", False, "a driver tells how its servos are; always so with motors"
@@ -67,7 +71,7 @@ class SafetySupervisorNode(StageNode):
         )
         if self._vouching.was_stopped:
             self._stage.supervisor.emergency_stop("stopped before this process began, and not reset since")
-        self._guarding = Guarding(self, self._stage, Path(self._dumps), self._vouching)
+        self._guarding = Guarding(self, self._stage, Path(self._dumps), self._run_key, self._vouching)
         self._episode = self._tick = self._joint_count = 0
         self._used: list[SampleRef] = []
         self._joint_command = self.outlet(topics.JOINT_COMMAND)
@@ -206,5 +210,6 @@ class SafetySupervisorNode(StageNode):
 
 
 def main() -> None:
-    """Entry point."""
+    """Entry point. Over sockets only: in shared memory a writer waits up to a second for a reader that is frozen."""
+    os.environ.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
     sys.exit(run([SafetySupervisorNode]))

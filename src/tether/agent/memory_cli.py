@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tether.agent.domain import load_domain
 from tether.errors import Fault, InvalidInputError
+
+if TYPE_CHECKING:
+    from tether.contracts import F32
+    from tether.vision.eyes import LearnedEyes
+
+_ALIKE = 5
 
 
 def add_parser(commands: Any) -> None:
@@ -18,6 +25,8 @@ def add_parser(commands: Any) -> None:
     parser.add_argument(
         "--query", metavar="SPARQL", default=None, help="ask the graph; names are `t:`, see docs/memory.md"
     )
+    parser.add_argument("--keep", type=Path, metavar="PICTURE", help="remember what a place looks like")
+    parser.add_argument("--like", type=Path, metavar="PICTURE", help="the places most alike, and how far they are off")
     parser.add_argument("--domain", type=Path, default=None, help="folder with domain.yaml, skills/ and tasks/")
     parser.set_defaults(run=_memory)
 
@@ -31,7 +40,18 @@ def _memory(arguments: argparse.Namespace) -> int:
         raise InvalidInputError("memory", [Fault(str(arguments.folder), "no folder", "one with a memory")], fix)
     say = sys.stdout.write
     commit = header("agent", 0)["commit"]
-    with LongTermMemory(arguments.folder, load_domain(arguments.domain), commit=commit) as memory:
+    eyes = _eyes() if arguments.keep or arguments.like else None
+    sees = None if eyes is None else eyes.session.manifest.sha256
+    domain = load_domain(arguments.domain)
+    with LongTermMemory(arguments.folder, domain, commit=commit, eyes_sha256=sees) as memory:
+        if eyes is not None and arguments.keep:
+            refused = memory.see(_tokens(eyes, arguments.keep), str(arguments.keep), time.time_ns(), {})
+            say("".join(f"not kept: {why}\n" for why in refused))
+            return 1 if refused else 0
+        if eyes is not None:
+            for one in memory.alike(_tokens(eyes, arguments.like), _ALIKE):
+                say(f"{one.distance:.2f}  {one.run}  entry {one.entry}, stamp {one.stamp_ns} ns\n")
+            return 0
         if arguments.query is not None:
             for row in memory.semantic.query(arguments.query):
                 say("\t".join(f"{name}={value}" if name else value for name, value in row.items()) + "\n")
@@ -43,3 +63,25 @@ def _memory(arguments: argparse.Namespace) -> int:
             say(f"weight {record.weight:.2f}, mean {record.mean_s:.2f} s, commits {', '.join(record.commits)}\n")
             say(f"  {' → '.join(f'{skill} ({way})' for skill, way in chain.steps)}\n")
     return 0
+
+
+def _eyes() -> LearnedEyes:
+    from tether.resources import resource_path
+    from tether.vision.eyes import LearnedEyes
+
+    return LearnedEyes.load(resource_path("models", "eyes"))
+
+
+def _tokens(eyes: LearnedEyes, path: Path) -> F32:
+    import numpy as np
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        with Image.open(path) as image:
+            rgb = np.asarray(image.convert("RGB"))
+    except (OSError, UnidentifiedImageError) as error:
+        raise InvalidInputError("picture", [Fault(str(path), str(error)[:100], "a picture")]) from None
+    tokens = eyes.look(rgb, None).tokens
+    if tokens is None:
+        raise AssertionError("eyes give tokens")
+    return tokens

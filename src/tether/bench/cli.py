@@ -22,7 +22,10 @@ BENCHMARKS = {
     "rewards": ("tether.rewards.bench", "subgoals verified by the robot's sensors against the world's state"),
     "bus": ("tether.hardware.bench", "servo bus and IMU of the robot against emulated devices"),
     "gateway": ("tether.bench.gateway", "many calls at a time, with kills of workers, Redis and the gateway"),
-    "memory": ("tether.memory.bench", "what remembering costs, and a plan from memory against search and Aries"),
+    "memory": (
+        "tether.memory.bench",
+        "what remembering costs, a plan from memory against search, places found again by their looks",
+    ),
     "encoder": ("tether.bench.encoder", "encoder and policy of the student against torch and bare ONNX Runtime"),
     "graph": ("tether.bench.graph", "peak rate, latency from sensor to command, CPU and memory of each node"),
 }

@@ -1,8 +1,9 @@
-"""What remembering costs and saves: `tether bench memory`."""
+"""What remembering costs and saves, and how well places are found again: `tether bench memory`."""
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import tempfile
 import time
 from collections.abc import Callable
@@ -27,10 +28,25 @@ _HISTORY = (
 )
 
 
+_RECALL_NOTES = (
+    "recall: each scene is remembered on one visit and asked for on another; mixed: 2 to 5 cubes of four colours; "
+    "alike: the same four cubes, only elsewhere; see tether.memory.recall_bench for the protocol",
+    "ratios of recall: how many times as often the right scene is among the first k, 95 % of bootstrap draws; text "
+    "has true labels, a robot's own would be worse",
+)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its options."""
     parser.add_argument("--runs", type=positive, default=200, metavar="N", help="kept (default: %(default)s)")
     parser.add_argument("--repeats", type=positive, default=300, metavar="N", help="of each (default: %(default)s)")
+    parser.add_argument(
+        "--scenes",
+        type=positive,
+        default=200,
+        metavar="N",
+        help="to be found again, of each set (default: %(default)s)",
+    )
 
 
 def measure(arguments: argparse.Namespace) -> Benchmark:
@@ -57,6 +73,7 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
             }
             size = (Path(folder) / "memory" / "ledger.jsonl").stat().st_size
             planned, ratios = _plans(memory, domain, arguments.repeats)
+    recalled, better = _recall(key, domain, arguments.scenes)
     entries, facts = len(memory.ledger.entries), len(domain.spec.facts)
     notes = (
         f"{arguments.runs} runs, each of {len(_STEPS) + 1} states of up to {facts} facts",
@@ -64,7 +81,20 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
         "a run is kept once it is over: every entry signed, then one flush to the disk and one floor",
         "plans are of fetch from its declared start; what is recalled is proved anew from the facts of the moment",
     )
-    return Benchmark("memory", {**metrics, **planned}, ratios, notes)
+    return Benchmark("memory", {**metrics, **planned, **recalled}, {**ratios, **better}, (*notes, *_RECALL_NOTES))
+
+
+def _recall(key: PrivateKey, domain: Domain, scenes: int) -> tuple[dict[str, Metric], dict[str, Ratio]]:
+    from tether.memory.recall_bench import measure_recall
+
+    keys = {key.public.id: TrustedKey(key.public, Purpose.DEVELOPMENT)}
+    with tempfile.TemporaryDirectory(prefix="tether-recall-") as folder:
+        names = itertools.count()
+
+        def ledger() -> Ledger:
+            return Ledger(Path(folder) / f"memory-{next(names)}", key, keys, Path(folder) / "state")
+
+        return measure_recall(Path(folder), ledger, domain, scenes)
 
 
 def _fill(memory: LongTermMemory, domain: Domain, runs: int) -> list[float]:

@@ -1,10 +1,10 @@
-"""What an agent keeps from task to task: the ledger, and the semantic and procedural memory that are made from it.
+"""What an agent keeps from task to task: the ledger, and semantic, procedural and visual memory that are made from it.
 
     with LongTermMemory(folder, domain) as memory:
         runner = TaskRunner(domain, robot, ways, memory)
 
-Everything is checked twice: before it is signed and added, and again, with its signature, when the ledger is opened.
-What fails the first check is put into quarantine with the reason; a ledger that fails the second is refused.
+An entry is checked once where it comes in, before it is signed, and once, with its signature, whenever the ledger is
+opened. What fails when it comes in is put into quarantine with the reason; a ledger whose signatures fail is refused.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from tether.agent.declaration import AgentTask
 from tether.agent.domain import Domain, State
 from tether.agent.experience import RECALLED, Recalled
 from tether.agent.graph import RunGraph
-from tether.errors import InvalidInputError
+from tether.contracts import F32
+from tether.errors import Fault, InvalidInputError
 from tether.memory.ledger import Entry, Ledger
 from tether.memory.procedural import CHAIN, TRIAL, ProceduralMemory, Record, chain_body, chain_of
 from tether.memory.semantic import KIND as STATE
 from tether.memory.semantic import SemanticMemory, load_semantics, state_body
+from tether.memory.visual import KIND as SIGHT
+from tether.memory.visual import Sighting, VisualMemory, sighting_body
 
 _LOG = logging.getLogger(__name__)
 
@@ -41,8 +44,10 @@ class LongTermMemory:
         commit: str,
         wall_ns: Callable[[], int] = time.time_ns,
         ledger: Ledger | None = None,
+        eyes_sha256: str | None = None,
     ) -> None:
-        """commit: of the code that runs, for provenance; ledger: one of a test's own.
+        """commit: of the code that runs, for provenance; ledger: one of a test's own; eyes_sha256: of the model that
+        sees, None where nothing does, and then sightings are left where they are.
 
         Raises MemoryRefusedError where the ledger is not to be believed, ModuleNotFoundError without the extra `agent`.
         """
@@ -50,12 +55,16 @@ class LongTermMemory:
         self._table = load_semantics(domain)
         self.semantic = SemanticMemory(self._table, domain)
         self.procedural = ProceduralMemory(domain)
+        self.visual = None if eyes_sha256 is None else VisualMemory(domain, eyes_sha256)
         self._ledger = ledger or Ledger(folder)
         for entry in self._ledger.entries:
-            try:
+            if entry.kind == SIGHT and self.visual is None:
+                continue
+            faults = self._faults(entry.kind, entry.body)
+            if faults:  # signed and whole, but of other declarations or eyes than today's
+                _LOG.warning("entry %d is not used: %s", entry.sequence, "; ".join(faults))
+            else:
                 self._take(entry)
-            except InvalidInputError as error:  # signed and whole, but of other declarations than today's
-                _LOG.warning("entry %d is not used: %s", entry.sequence, error)
 
     def __enter__(self) -> LongTermMemory:
         return self
@@ -94,25 +103,24 @@ class LongTermMemory:
         provenance = {"run": run, "commit": self._commit, "stamp_ns": wall_ns}
         for node in graph.nodes:
             body = state_body(self._table, self._domain, node, run, graph.parameters)
-            refused += self._keep(STATE, body, provenance, self.semantic.faults)
+            refused += self._keep(STATE, body, provenance)
         spent_s = (graph.nodes[-1].stamp_ns - graph.nodes[0].stamp_ns) * 1e-9 if graph.nodes else 0.0
         chain = chain_of(self._domain, graph)
         if recalled is not None and not _went_by(graph) and graph.outcome != Status.CANCELLED.value:
             trial = _trial(recalled.sha256, False, spent_s, graph.failure or "another way was found")
-            refused += self._keep(TRIAL, trial, provenance, self._of_kind(TRIAL))
+            refused += self._keep(TRIAL, trial, provenance)
         if chain is not None:
             if chain.sha256 not in self.procedural.records:
-                refused += self._keep(CHAIN, chain_body(chain), provenance, self._of_kind(CHAIN))
+                refused += self._keep(CHAIN, chain_body(chain), provenance)
             if chain.sha256 in self.procedural.records:
                 trial = _trial(chain.sha256, True, spent_s, "")
-                refused += self._keep(TRIAL, trial, provenance, self._of_kind(TRIAL))
+                refused += self._keep(TRIAL, trial, provenance)
         self._ledger.confirm()
         return tuple(refused)
 
     def offer(self, kind: str, body: Mapping[str, Any], provenance: Mapping[str, Any]) -> tuple[str, ...]:
         """Keep an entry that comes from elsewhere, if it passes every check that our own must. Why not, otherwise."""
-        check = self.semantic.faults if kind == STATE else self._of_kind(kind)
-        refused = tuple(self._keep(kind, body, provenance, check))
+        refused = tuple(self._keep(kind, body, provenance))
         self._ledger.confirm()
         return refused
 
@@ -120,19 +128,36 @@ class LongTermMemory:
         """All chains, the best of each task first."""
         return sorted(self.procedural.records.values(), key=lambda r: (r.chain.task, -r.weight, r.chain.sha256))
 
-    def _of_kind(self, kind: str) -> Callable[[Mapping[str, Any]], list[str]]:
-        if kind not in (CHAIN, TRIAL):
-            return lambda body: [f"kind {kind!r}: expected {STATE}, {CHAIN} or {TRIAL}"]
-        return lambda body: self.procedural.faults(kind, body)
+    def see(self, tokens: F32, run: str, stamp_ns: int, facts: Mapping[str, bool]) -> tuple[str, ...]:
+        """Keep a look: the eyes' tokens (48, 64) of a picture taken at stamp_ns, and what the sensors said then.
+        Returns why it was not kept. Raises InvalidInputError where nothing sees, or for tokens that are none."""
+        visual = self._seeing()
+        body = sighting_body(tokens, visual.aggregation, visual.eyes_sha256, run, stamp_ns, facts)
+        provenance = {"run": run, "commit": self._commit, "stamp_ns": self._wall_ns()}
+        return self.offer(SIGHT, body, provenance)
 
-    def _keep(
-        self,
-        kind: str,
-        body: Mapping[str, Any],
-        provenance: Mapping[str, Any],
-        check: Callable[[Mapping[str, Any]], list[str]],
-    ) -> list[str]:
-        faults = check(body)
+    def alike(self, tokens: F32, k: int, state: Mapping[str, bool] | None = None) -> list[Sighting]:
+        """See `VisualMemory.alike`. Raises InvalidInputError where nothing sees."""
+        return self._seeing().alike(tokens, k, state)
+
+    def _seeing(self) -> VisualMemory:
+        if self.visual is None:
+            fault = Fault("eyes_sha256", "None", "the hash of the model that sees")
+            raise InvalidInputError("memory", [fault], "open it with the manifest's sha256 of the eyes")
+        return self.visual
+
+    def _faults(self, kind: str, body: Mapping[str, Any]) -> list[str]:
+        if kind == STATE:
+            return self.semantic.faults(body)
+        if kind in (CHAIN, TRIAL):
+            return self.procedural.faults(kind, body)
+        if kind == SIGHT and self.visual is not None:
+            return self.visual.faults(body)
+        kinds = (STATE, CHAIN, TRIAL, *([SIGHT] if self.visual is not None else []))
+        return [f"kind {kind!r}: expected {', '.join(kinds[:-1])} or {kinds[-1]}"]
+
+    def _keep(self, kind: str, body: Mapping[str, Any], provenance: Mapping[str, Any]) -> list[str]:
+        faults = self._faults(kind, body)
         if faults:
             _LOG.warning("put into quarantine: %s: %s", kind, "; ".join(faults))
             self._ledger.quarantine(kind, body, faults)
@@ -142,8 +167,11 @@ class LongTermMemory:
         return []
 
     def _take(self, entry: Entry) -> None:
+        """An entry without faults."""
         if entry.kind == STATE:
             self.semantic.add(entry)
+        elif entry.kind == SIGHT:
+            self._seeing().add(entry)
         else:
             self.procedural.add(entry)
 

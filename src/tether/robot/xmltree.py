@@ -118,7 +118,8 @@ def decode_xml(data: bytes) -> XmlText:
     if not data.strip(b"\x00 \t\r\n"):
         raise UnreadableError(Rule.FILE_EMPTY, "the file is empty", "write or generate the description again")
     if data.startswith(b"version https://git-lfs"):
-        raise UnreadableError(Rule.FILE_BINARY, "a Git LFS pointer, not the file itself", "fetch it with `git lfs pull`")
+        what = "a Git LFS pointer, not the file itself"
+        raise UnreadableError(Rule.FILE_BINARY, what, "fetch it with `git lfs pull`")
     marked = next((name for mark, name in _BOMS + _BARE_UTF16 if data.startswith(mark)), None)
     if marked is None and data.translate(None, _CONTROL_BYTES) != data:
         fix = "name the XML text of the description"

@@ -199,3 +199,11 @@ def test_missing_package_is_named_with_the_extra_that_brings_it(
     monkeypatch.setattr("importlib.import_module", missing)
     assert exit_status(["doctor"]) == 2
     assert capsys.readouterr().err.endswith(f"which is not installed here\n  fix: {fix}\n")
+
+
+@pytest.mark.parametrize("age", ["abc", "nan", "3", "-10"])
+def test_age_of_the_truth_that_is_refused_is_told_what_is_expected(
+    age: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_status(["eval", "--policy", "scripted", f"--truth-age-ms={age}"]) == 2
+    assert "expected 0 to 1000 ms in steps of 10 ms" in capsys.readouterr().err

@@ -12,6 +12,8 @@ SKILL = r"^[a-z][a-z0-9_]{0,63}$"
 _STRICT = ConfigDict(extra="forbid")
 Name = Annotated[str, Field(pattern=NAME, max_length=100)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
+StrictNumber = Annotated[float, Field(strict=True, allow_inf_nan=False)]
+"""A text of digits is a text."""
 Seconds = Annotated[float, Field(gt=0.0, le=86_400.0, allow_inf_nan=False)]
 
 
@@ -54,4 +56,6 @@ class PlanBody:
     __pydantic_config__ = _STRICT
 
     task: Annotated[str, Field(pattern=SKILL)]
-    facts: Annotated[dict[str, StrictBool | Finite | Annotated[str, Field(max_length=1000)]], Field(max_length=1000)]
+    facts: Annotated[
+        dict[str, StrictBool | StrictNumber | Annotated[str, Field(max_length=1000)]], Field(max_length=1000)
+    ]

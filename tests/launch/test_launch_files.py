@@ -166,7 +166,7 @@ def declared(package: str, node: str) -> set[str]:
     nodes = FOLDER.parent / "ros2_ws" / "src"
     sources = [nodes / package / package / f"{node}.py", nodes / "tether_ros" / "tether_ros" / "node.py"]
     words = "".join(path.read_text(encoding="utf-8") for path in sources)
-    found = re.findall(r'\b_?(?:param|names|words|seconds)\(\s*"(\w+)"', words)
+    found = re.findall(r'\b_?(?:param|names|words|seconds|declared_names)\(\s*(?:\w+,\s*)?"(\w+)"', words)
     return {*found, "use_sim_time"}
 
 

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tether.errors import InvalidInputError
-from tether.robot import description
+from tether.robot import guarded_xacro
 from tether.robot.check import Report, Status, check_file
 from tether.robot.cli import add_parser
-from tether.robot.description import expand
+from tether.robot.description import expand, expand_xacro
 from tether.robot.expansion import expand_apart
 from tether.robot.findings import Rule
 from tether.robot.report import as_table
@@ -345,7 +345,7 @@ def test_missing_file_may_be_included_if_that_is_optional(tmp_path: Path) -> Non
 
 
 def test_macros_that_multiply_each_other_are_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(description, "MAX_ELEMENTS", 2_000)
+    monkeypatch.setattr(guarded_xacro, "MAX_ELEMENTS", 2_000)
     macros = '<xacro:macro name="m0"><a/></xacro:macro>' + "".join(
         f'<xacro:macro name="m{n}"><xacro:m{n - 1}/><xacro:m{n - 1}/></xacro:macro>' for n in range(1, 40)
     )
@@ -583,10 +583,10 @@ def test_expression_that_grows_without_end_is_stopped(tmp_path: Path, expression
 
 
 def test_expansion_in_a_process_of_its_own_is_the_same_and_says_the_same(tmp_path: Path) -> None:
-    assert expand_apart(ROVER) == description.expand_xacro(ROVER)
+    assert expand_apart(ROVER) == expand_xacro(ROVER)
     path = write(tmp_path, f'<robot {XMLNS} name="r"><link name="${{nothing}}"/></robot>', "r.xacro")
     with pytest.raises(UnreadableError) as here:
-        description.expand_xacro(path)
+        expand_xacro(path)
     with pytest.raises(UnreadableError, match=re.escape(str(here.value))):
         expand_apart(path)
 

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
-import logging
 import threading
-import xml.dom.minidom
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -16,19 +12,17 @@ from xml.etree.ElementTree import canonicalize
 from xml.parsers import expat
 
 from tether.errors import Fault, InvalidInputError
-from tether.robot.expressions import HIDING, ForbiddenExpressionError, require_harmless
+from tether.robot.expressions import ForbiddenExpressionError
 from tether.robot.findings import Rule
+from tether.robot.guarded_xacro import guarded_xacro
 from tether.robot.resources import ResourceFinder
-from tether.robot.xmltree import Element, UnreadableError, parse_xml, read_xml_text, without_declaration
+from tether.robot.xmltree import Element, UnreadableError, parse_xml, read_xml_text
 
-_LOG = logging.getLogger(__name__)
 # The xacro package keeps its file stack, arguments and verbosity in module globals: one expansion at a time.
 _XACRO_LOCK = threading.Lock()
 
 XACRO_PREFIX = "xacro:"
 _TRUST_FIX = "if you would let its authors run code here, expand it with xacro by hand and check the result"
-MAX_ELEMENTS = 300_000
-"""Expansion stops there: macros that call each other twice grow as entity bombs do."""
 
 
 def is_xacro(root: Element) -> bool:
@@ -70,7 +64,7 @@ def description_sha256(path: str | Path) -> str:
 def expand_xacro(path: Path, package_paths: Sequence[Path] = (), arguments: Mapping[str, str] | None = None) -> str:
     """Run xacro on a file, in this process. Raises UnreadableError that says what stopped it, and where."""
     finder = ResourceFinder.beside(path, package_paths)
-    with _XACRO_LOCK, _guarded_xacro(finder) as xacro:
+    with _XACRO_LOCK, guarded_xacro(finder) as xacro:
         try:
             document = xacro.process_file(str(path), mappings=dict(arguments or {}), verbosity=0)
             return str(document.toprettyxml(indent="  "))
@@ -88,81 +82,6 @@ def expand_xacro(path: Path, package_paths: Sequence[Path] = (), arguments: Mapp
                 raise UnreadableError(Rule.XACRO_FAILED, f"{_inside(xacro, path)}{cause}", _TRUST_FIX) from None
             message = f"{_inside(xacro, path)}xacro cannot expand it: {_reason(failure)}"
             raise UnreadableError(Rule.XACRO_FAILED, message, _fix(str(failure))) from failure
-
-
-@contextlib.contextmanager
-def _guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
-    """Lend the xacro module with reads, `$(find …)` and messages going through this library."""
-    try:
-        import xacro
-        from xacro import substitution_args
-    except ImportError:
-        raise UnreadableError(Rule.XACRO_FAILED, "needs the xacro package", "pip install xacro") from None
-
-    def find(package: str) -> str:
-        folder = finder.package(package)
-        if folder is None:
-            raise LookupError(f"$(find {package}): the package was not found")
-        return str(folder)
-
-    def parse(given: Any, filename: str | None = None) -> Any:
-        if given is not None or filename is None:
-            raise UnreadableError(Rule.XACRO_FAILED, "text without a file", "include files by name")
-        try:
-            source = read_xml_text(Path(filename)).text
-        except UnreadableError as reason:
-            # What xacro itself does, so that optional="true" includes stay optional.
-            xacro.filestack.pop()
-            raise xacro.XacroException(f"included file {filename}:", exc=OSError(str(reason))) from reason
-        parse_xml(source)
-        return xml.dom.minidom.parseString(without_declaration(source).encode("utf-8"))
-
-    safe_eval, eval_in_parentheses = xacro.safe_eval, substitution_args._eval
-
-    def evaluate(expression: str, *scope: Any) -> Any:
-        require_harmless(expression)
-        return safe_eval(expression, *scope)
-
-    def evaluate_in_parentheses(expression: str, context: Any) -> Any:
-        require_harmless(expression)
-        return eval_in_parentheses(expression, context)
-
-    grown = 0
-    original_eval_all = xacro.eval_all
-
-    def eval_all(node: Any, macros: Any, symbols: Any) -> None:
-        nonlocal grown
-        grown += 1
-        if grown > MAX_ELEMENTS:
-            message = f"grows beyond {MAX_ELEMENTS} elements"
-            raise UnreadableError(Rule.XACRO_FAILED, message, "look for macros that multiply each other")
-        original_eval_all(node, macros, symbols)
-
-    replaced = (
-        (xacro, "parse", parse),
-        (xacro, "eval_all", eval_all),
-        (xacro, "safe_eval", evaluate),
-        (xacro, "verbosity", 0),
-        (substitution_args, "_eval", evaluate_in_parentheses),
-        (substitution_args, "_eval_find", find),
-    )
-    for name in HIDING:
-        xacro._global_symbols.get("python", {}).pop(name, None)
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
-    find_in_eval = substitution_args._eval_dict["find"]
-    said = io.StringIO()
-    try:
-        for owner, name, value in replaced:
-            setattr(owner, name, value)
-        substitution_args._eval_dict["find"] = find
-        with contextlib.redirect_stderr(said):
-            yield xacro
-    finally:
-        for owner, name, value in before:
-            setattr(owner, name, value)
-        substitution_args._eval_dict["find"] = find_in_eval
-        for line in filter(None, map(str.strip, said.getvalue().splitlines())):
-            _LOG.warning("xacro: %s", line)
 
 
 def _inside(xacro: ModuleType, path: Path) -> str:

@@ -12,7 +12,10 @@ from tether import topics
 from tether.bags.player import MAX_RATE
 from tether.bags.writer import BagWriter
 from tether.bench import graph
-from tether.bench.graph import DROP_MAX, Peak, _ratio, find_peak, picture_size
+from tether.bench.figures import Metric
+from tether.bench.graph import _ratio, picture_size
+from tether.bench.peak import DROP_MAX, PLAYS_MAX, REPEATS, Peak, Play, find_peak, search
+from tether.bench.processes import Usage
 from tether.bench.way import Split, Way, joined, read_way
 from tether.codec import convert, encode
 from tether.codec.convert.decision import LOCKSTEP_TIMES, SteadyTimes
@@ -22,9 +25,13 @@ from tether.contracts import (
     FusedState,
     GateOutput,
     HybridAction,
+    ImageFeature,
+    ImuBatch,
+    ImuSample,
     Mode,
     PolicyOutput,
     Primitive,
+    SampleRef,
     SkillContext,
     Source,
     Stream,
@@ -159,13 +166,81 @@ def test_peak_is_found_between_what_was_kept_and_what_was_lost() -> None:
 def test_graph_that_keeps_up_with_the_fastest_player_is_said_to_do_at_least_that() -> None:
     peak = find_peak(lambda speed: 0.0)
     assert peak == Peak(MAX_RATE, None)
-    assert "at least" in peak.note(30.0) and "300 Hz" in peak.note(30.0)
+    assert "at least" in peak.note("pictures", 30.0) and "300 Hz" in peak.note("pictures", 30.0)
 
 
 def test_graph_that_never_keeps_up_has_peak_0() -> None:
     peak = find_peak(lambda speed: 1.0)
     assert peak.kept == 0.0 and peak.lost is not None
-    assert "not" in peak.note(30.0)
+    assert "not" in peak.note("pictures", 30.0)
+
+
+SOURCE = Way(pictures=900, imu_samples=6000, decisions=600)
+
+
+def keeping_up_to(pictures: float, imu: float, tried: list[float]):
+    """A graph that keeps up with so many times the pictures, and so many times the IMU, and loses a tenth beyond."""
+
+    def play(speed: float) -> Play:
+        tried.append(speed)
+        looked_at = 890 if speed <= pictures else 810
+        taken = 6000 if speed <= imu else 5400
+        way = Way(features=looked_at, imu_taken=taken, decisions=594, sensor_to_command_ms=[speed], missed=1)
+        return Play(SOURCE, way, {"fusion": Usage(1.0, 2.0, 64.0)})
+
+    return play
+
+
+def figures(way: Way, usage) -> dict[str, Metric]:
+    return {
+        "sensor_to_command_ms": Metric.of(way.sensor_to_command_ms, "ms"),
+        "missed_decisions": Metric.of([way.missed], "share"),
+        "cpu_fusion": Metric.of([usage["fusion"].cores], "cores"),
+    }
+
+
+def test_peaks_of_pictures_and_imu_are_found_apart_and_the_first_is_measured_again() -> None:
+    tried: list[float] = []
+    metrics, notes = search(keeping_up_to(3.3, 10.0, tried), 30.0, 200.0, figures)
+    assert 90.0 <= metrics["peak_picture_rate"].median <= 99.0
+    assert metrics["peak_imu_rate"].median == 2000.0
+    peak = metrics["peak_picture_rate"].median / 30.0
+    assert tried.count(peak) == REPEATS == metrics["peak_sensor_to_command_ms"].n
+    assert metrics["peak_sensor_to_command_ms"].median == pytest.approx(peak)
+    assert metrics["peak_picture_drops"].max == pytest.approx(1 - 890 / 900)
+    assert metrics["peak_imu_drops"].max == 0.0
+    assert metrics["peak_decision_drops"].max == pytest.approx(0.01)
+    assert metrics["peak_cpu_fusion"].median == pytest.approx(0.5)
+    assert metrics["at_30hz_sensor_to_command_ms"].median == pytest.approx(1.0)
+    assert metrics["at_60hz_picture_drops"].n == 1
+    assert not any(name.endswith("missed_decisions") for name in metrics)
+    assert len(tried) <= PLAYS_MAX
+    assert any("IMU samples: 2000 Hz" in note for note in notes)
+
+
+def test_a_graph_that_never_keeps_up_has_no_figures_at_its_peak_but_at_fixed_rates() -> None:
+    metrics, _ = search(keeping_up_to(0.0, 0.0, []), 30.0, 200.0, figures)
+    assert metrics["peak_picture_rate"].median == metrics["peak_imu_rate"].median == 0.0
+    assert "peak_sensor_to_command_ms" not in metrics
+    assert metrics["at_30hz_picture_drops"].median == pytest.approx(0.1)
+
+
+def test_a_play_into_which_nothing_came_has_lost_all() -> None:
+    play = Play(Way(), Way(), {})
+    assert play.picture_drops == play.imu_drops == play.decision_drops == 1.0
+
+
+def test_pictures_that_were_refused_and_samples_without_a_batch_are_lost(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "bag")
+    for number, reason in enumerate((None, "too_late")):
+        feature = ImageFeature(
+            SampleRef(Stream.CAMERA, number, number), None, np.zeros((0, 6), np.float32), None, reason
+        )
+        recording.put(topics.IMAGE_FEATURE, convert.image_feature_message(feature, 0, {}))
+    samples = tuple(ImuSample(SampleRef(Stream.IMU, n, n), np.zeros(3), np.zeros(3)) for n in range(2))
+    recording.put(topics.IMU_BATCH, convert.imu_batch_message(ImuBatch(0, 0, 1, samples)))
+    way = recording.read()
+    assert (way.features, way.imu_taken) == (1, 2)
 
 
 def test_size_that_is_none_is_refused_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,7 @@
-"""`tether bench graph`: the live graph in real time, and its peak picture rate, after the method of ros2_benchmark.
+"""`tether bench graph`: the live graph in real time, and its peak rates, after the method of ros2_benchmark.
 
 Live: an episode-long run with camera, IMU and joints at their rates, recorded; times come from the recording, CPU and
-memory from the operating system. Peak: the same recording is played into the graph faster and faster (as
-NVIDIA-ISAAC-ROS/ros2_benchmark does) until 5 % of the pictures come out no more.
+memory from the operating system. Then the recording is played into the graph at other speeds (`tether.bench.peak`).
 """
 
 from __future__ import annotations
@@ -13,16 +12,15 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from tether.assembly import profile
-from tether.bags.player import MAX_RATE, MIN_RATE
 from tether.bench.figures import Benchmark, Metric, Ratio
-from tether.bench.processes import ProcessWatch, Usage
+from tether.bench.peak import PLAYS_MAX, Play, search
+from tether.bench.processes import ProcessWatch, Usage, usage_of_all
 from tether.bench.way import Way, joined, read_way
 from tether.errors import DeadlineError, TetherError
 from tether.eval.graph import GraphRun
@@ -31,11 +29,12 @@ from tether.launch.domain import own_domain
 from tether.launch.output import Line
 from tether.launch.reader import read
 from tether.launch.runner import Runner
+from tether.progress import Progress
 from tether.resources import resource_path
 from tether.world.profile import write_profile
+from tether.world.sensors import IMU_PERIOD_NS
 
-DROP_MAX = 0.05
-_START_UP_S, _SETTLE_S = 120.0, 5.0
+_START_UP_S, _SETTLE_S, _PLAY_S = 120.0, 5.0, 600.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -49,7 +48,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     modes.add_argument(
         "--both", type=int, default=0, metavar="ROUNDS", help="separate and composed in turn, so many times each"
     )
-    parser.add_argument("--no-peak", action="store_true", help="leave the search for the peak rate out")
+    parser.add_argument(
+        "--no-peak",
+        action="store_true",
+        help=f"leave out the search for the peak rates: up to {PLAYS_MAX} plays of the run, most of them faster than "
+        "it was; five minutes or so",
+    )
 
 
 def measure(arguments: argparse.Namespace) -> Benchmark:
@@ -64,10 +68,9 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
         metrics = _metrics(way, usage)
         notes = _notes(way, arguments.size, arguments.composed)
         if not arguments.no_peak:
-            peak = find_peak(lambda speed: _drops(folder, bag, speed, arguments.composed))
-            base_hz = profile("real").camera.rate_hz
-            metrics["peak_picture_rate"] = Metric.of([peak.kept * base_hz], "Hz")
-            notes = (*notes, peak.note(base_hz))
+            at_peak, said = _search_peak(folder, bag, way, arguments.composed)
+            metrics |= at_peak
+            notes = (*notes, *said)
     return Benchmark("graph", metrics, {}, notes)
 
 
@@ -81,8 +84,8 @@ def _side_by_side(folder: Path, size: tuple[int, int], seconds: float, rounds: i
             usages[composed].append(_live(folder, bag, size, seconds, composed))
             ways[composed].append(_require_decisions(read_way(bag)))
             shutil.rmtree(bag)
-    metrics = _metrics(joined(ways[False]), _usage_of_all(usages[False]))
-    for name, metric in _metrics(joined(ways[True]), _usage_of_all(usages[True])).items():
+    metrics = _metrics(joined(ways[False]), usage_of_all(usages[False]))
+    for name, metric in _metrics(joined(ways[True]), usage_of_all(usages[True])).items():
         metrics[f"composed_{name}"] = metric
     ratios = {
         "composed_vs_separate": _ratio(ways, lambda way: way.sensor_to_command_ms),
@@ -107,53 +110,12 @@ def _ratio(ways: dict[bool, list[Way]], times: Callable[[Way], list[float]]) -> 
     return Ratio.of(composed, separate, "one process a stage")
 
 
-def _usage_of_all(usages: Sequence[dict[str, Usage]]) -> dict[str, Usage]:
-    """Over rounds; every round has the same processes."""
-    return {
-        name: Usage(
-            sum(used[name].cpu_s for used in usages),
-            sum(used[name].wall_s for used in usages),
-            max(used[name].rss_mib for used in usages),
-        )
-        for name in usages[0]
-    }
-
-
 def picture_size(text: str) -> tuple[int, int]:
     """Width and height of `640x480`."""
     match = re.fullmatch(r"([1-9]\d{1,3})x([1-9]\d{1,3})", text)
     if match is None:
         raise argparse.ArgumentTypeError(f"{text!r}: expected WIDTHxHEIGHT in pixels, such as 640x480")
     return int(match[1]), int(match[2])
-
-
-@dataclass(frozen=True)
-class Peak:
-    """Speeds of play. kept: highest that was kept up with (0: none); lost: lowest that was not (None: all were)."""
-
-    kept: float
-    lost: float | None
-
-    def note(self, base_hz: float) -> str:
-        """What was found, in words."""
-        kept = f"peak picture rate: {self.kept * base_hz:g} Hz with fewer than {DROP_MAX:.0%} lost"
-        if self.lost is None:
-            return f"{kept}, or more: at least this, since the player cannot play faster"
-        return f"{kept}, not {self.lost * base_hz:g} Hz"
-
-
-def find_peak(drops: Callable[[float], float], tries: int = 5) -> Peak:
-    """Bisection over the speed of play, the player's highest first. drops: speed → share of pictures lost."""
-    if drops(MAX_RATE) < DROP_MAX:
-        return Peak(MAX_RATE, None)
-    kept, lost = 0.0, MAX_RATE
-    for _ in range(tries):
-        speed = max(0.5 * (kept + lost), MIN_RATE)
-        if drops(speed) < DROP_MAX:
-            kept = speed
-        else:
-            lost = speed
-    return Peak(kept, lost)
 
 
 def _live(folder: Path, bag: Path, size: tuple[int, int], seconds: float, composed: bool) -> dict[str, Usage]:
@@ -200,7 +162,7 @@ def _profile_with_size(folder: Path, size: tuple[int, int]) -> str:
     return write_profile(folder / "profile.yaml", made)
 
 
-def _metrics(way: Way, usage: dict[str, Usage]) -> dict[str, Metric]:
+def _metrics(way: Way, usage: Mapping[str, Usage]) -> dict[str, Metric]:
     lists = {
         "sensor_to_command_ms": way.sensor_to_command_ms,
         "decision_to_command_ms": way.decision_to_command_ms,
@@ -233,7 +195,19 @@ def _notes(way: Way, size: tuple[int, int], composed: bool) -> tuple[str, ...]:
     )
 
 
-def _drops(folder: Path, bag: Path, speed: float, composed: bool) -> float:
+def _search_peak(folder: Path, bag: Path, source: Way, composed: bool) -> tuple[dict[str, Metric], tuple[str, ...]]:
+    """Play what was recorded live faster and slower; see `tether.bench.peak`."""
+    progress = Progress(PLAYS_MAX, "plays at most")
+
+    def play(speed: float) -> Play:
+        done = _play(folder, bag, source, speed, composed)
+        progress.step(f"{speed:.3g} x: {done.picture_drops:.1%} of pictures, {done.imu_drops:.1%} of IMU samples lost")
+        return done
+
+    return search(play, profile("real").camera.rate_hz, 1e9 / IMU_PERIOD_NS, _metrics)
+
+
+def _play(folder: Path, bag: Path, source: Way, speed: float, composed: bool) -> Play:
     replayed = folder / f"played-at-{speed:g}"
     arguments = {
         "bag": str(bag),
@@ -244,7 +218,11 @@ def _drops(folder: Path, bag: Path, speed: float, composed: bool) -> float:
     }
     with own_domain() as domain:
         plan = read(resource_path("launch", "replay.launch.xml"), {**arguments, "domain": str(domain)})
-        with Runner(plan, log_dir=folder) as runner:
-            runner.wait(600.0)
+        said: list[Line] = []
+        with Runner(plan, log_dir=folder, sink=said.append) as runner:
+            _await_active(runner, said)
+            with ProcessWatch({name: process.pid for name, process in runner.processes.items()}) as watch:
+                runner.wait(_PLAY_S)
     way = read_way(replayed)
-    return 1.0 - way.features / way.pictures if way.pictures else 1.0
+    shutil.rmtree(replayed)
+    return Play(source, way, watch.usage())

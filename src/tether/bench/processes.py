@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import psutil
@@ -75,3 +75,15 @@ class ProcessWatch:
 def _cpu_s(process: psutil.Process) -> float:
     times = process.cpu_times()
     return float(times.user + times.system)
+
+
+def usage_of_all(usages: Sequence[Mapping[str, Usage]]) -> dict[str, Usage]:
+    """Over rounds; every round has the same processes."""
+    return {
+        name: Usage(
+            sum(used[name].cpu_s for used in usages),
+            sum(used[name].wall_s for used in usages),
+            max(used[name].rss_mib for used in usages),
+        )
+        for name in usages[0]
+    }

@@ -18,6 +18,8 @@ _READ = {
     for topic in (
         topics.IMAGE,
         topics.IMAGE_FEATURE,
+        topics.IMU,
+        topics.IMU_BATCH,
         topics.FUSED_STATE,
         topics.POLICY_OUTPUT,
         topics.PROPOSED,
@@ -47,7 +49,8 @@ class Way:
 
     wait: newest sample arrived → fusion began. sensor_to_command: newest sample arrived → first gated command of the
     decision. decision_to_command: the same without the wait. interval: between decisions. splits: of the decisions that
-    came through to the gate. missed: decisions that a period passed without.
+    came through to the gate. missed: decisions that a period passed without. pictures, imu_samples: messages of the
+    sensors; features, imu_taken: those of them that ingest handed on.
     """
 
     wait_ms: list[float] = field(default_factory=list)
@@ -65,6 +68,8 @@ class Way:
     missed: int = 0
     pictures: int = 0
     features: int = 0
+    imu_samples: int = 0
+    imu_taken: int = 0
 
 
 def joined(ways: Sequence[Way]) -> Way:
@@ -90,10 +95,15 @@ def read_way(bag: Path) -> Way:
             if topic is topics.IMAGE:
                 way.pictures += 1
                 continue
+            if topic is topics.IMU:
+                way.imu_samples += 1
+                continue
             msg = decode(message.raw, topic.type)
             if topic is topics.IMAGE_FEATURE:
-                way.features += 1
+                way.features += msg.accepted
                 way.decode_ms.append(msg.decode_ns * 1e-6)
+            elif topic is topics.IMU_BATCH:
+                way.imu_taken += len(msg.samples)
             elif topic is topics.FUSED_STATE:
                 states[int(msg.episode), int(msg.decision_id)] = msg
             elif topic is topics.POLICY_OUTPUT:

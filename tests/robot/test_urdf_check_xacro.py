@@ -60,6 +60,37 @@ def test_expression_that_reaches_into_python_is_refused_and_runs_nothing(tmp_pat
     assert not mark.exists()
 
 
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "$(eval open('MARK','w'CLOSE.name)",
+        "$(eval exec('open(&quot;MARK&quot;,&quot;w&quot;CLOSE', {}CLOSE)",
+        "$(eval getattr([], 'app' + 'end'CLOSE)",
+        "$(eval [open('MARK', 'w'CLOSE for i in [1]])",
+    ],
+    ids=["open", "exec", "getattr", "argument"],  # in the mark's path; xacro refuses two underscores by itself
+)
+def test_eval_in_parentheses_has_no_builtins_that_do_anything(tmp_path: Path, expression: str) -> None:
+    mark = tmp_path / "mark"
+    # xacro ends $(…) at the first parenthesis that closes; one that comes from a property goes past that.
+    hostile = expression.replace("CLOSE", "${close}").replace("MARK", str(mark))
+    close = '<xacro:property name="close" value=")"/><xacro:arg name="open" default="1"/>'
+    path = write(tmp_path, f'<robot {XMLNS} name="r">{close}<link name="{hostile}"/></robot>')
+    report = check_file(path, expand_by=expand_apart)
+    assert not mark.exists()
+    assert (report.status, report.findings[0].rule) == (Status.NOT_CHECKABLE, Rule.XACRO_FAILED)
+    with pytest.raises(InvalidInputError):
+        expand(path)
+    assert not mark.exists()
+
+
+def test_eval_in_parentheses_keeps_the_functions_of_expressions(tmp_path: Path) -> None:
+    close = '<xacro:property name="close" value=")"/><xacro:arg name="size" default="3"/>'
+    link = """<link name="l$(eval max(len('ab'${close}, size${close})"/>"""
+    path = write(tmp_path, f'<robot {XMLNS} name="r">{close}{link}</robot>')
+    assert '<link name="l3"/>' in expand_apart(path)
+
+
 def test_expression_in_a_yaml_file_runs_nothing_either(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     text = json.dumps(f"(lambda: {SYSTEM}['system']('touch {mark}'))()")

@@ -44,6 +44,8 @@ def guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
         known = substitution_args._eval_dict
         restored.callback(known.__setitem__, "find", known["find"])
         known["find"] = guard.find
+        substitution_args.eval = guard.evaluate_bare  # found before Python's own, which would lend all its builtins
+        restored.callback(delattr, substitution_args, "eval")
         try:
             with contextlib.redirect_stderr(said):
                 yield xacro
@@ -101,6 +103,10 @@ class _Guard:
         """Evaluate `$(eval …)`, unless it reaches into Python."""
         require_harmless(expression)
         return self._eval_in_parentheses(expression, context)
+
+    def evaluate_bare(self, expression: str, _: Any, scope: Any) -> Any:
+        """Evaluate what `$(eval …)` holds with the functions that `${python.…}` has, instead of all of Python's."""
+        return self._safe_eval(expression, dict(self._xacro._global_symbols["python"]), scope)
 
     def eval_all(self, node: Any, macros: Any, symbols: Any) -> None:
         """Expand an element, unless there have been too many."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from pathlib import Path
 
@@ -85,6 +86,9 @@ def test_pipe_is_written_to_and_stays_a_pipe(tmp_path: Path) -> None:
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
         require_writable(path)
+        came = select.poll()
+        came.register(reader)
+        assert came.poll(0) == [], "opened and closed again, the pipe would have ended for its reader"
         write_json(path, {"rate": 0.5})
         assert json.loads(os.read(reader, 4096)) == {"rate": 0.5}
     finally:

@@ -40,6 +40,10 @@ def require_writable(path: Path) -> None:
         fix = "name a file; /dev/stdout puts the result behind what is printed"
         raise InvalidInputError("output", [Fault("-", "'-'", "the name of a file")], fix)
     try:
+        if path.is_fifo():  # opened and closed again, it would tell its reader that this was all
+            if not os.access(path, os.W_OK):
+                raise PermissionError(0, "a pipe that may not be written")
+            return
         if _is_stream(path):
             path.open("ab").close()
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -128,17 +129,36 @@ def test_a_worker_that_is_killed_from_outside_is_a_fault_by_name(domain: Domain,
         ({"way": "by_magic"}, "by_magic"),
         ({"skill": replace(ANYTHING, name="dance")}, "dance"),
         ({"skill": replace(ANYTHING, name="carry")}, "0 values"),
+        ({"skill": "carry, with every primitive"}, "primitive_mask"),
     ],
 )
 def test_an_order_of_what_does_not_exist_is_a_fault_by_name(
     domain: Domain, policy: OrderedPolicy, change: dict[str, object], named: str
 ) -> None:
-    wrong = replace(order(domain, 0, "carry", "direct"), **change)
+    right = order(domain, 0, "carry", "direct")
+    if change.get("skill") == "carry, with every primitive":
+        change = {"skill": replace(right.skill, primitive_mask=ANYTHING.primitive_mask)}
+    wrong = replace(right, **change)
     for number in (0, 1):
         report, output = policy.step(state(number), replace(wrong, decision_id=number))
         assert report.state is ReportState.FAULT
         assert named in report.fault
         assert output.action.primitive is Primitive.HOLD
+
+
+def test_a_worker_that_the_system_does_not_start_is_a_fault_by_name(
+    domain: Domain, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    beside = OrderedPolicy(domain, answer_s=30.0, aside=True)
+    try:
+        reports = [beside.step(state(0), order(domain, 0, "carry", "direct"))[0]]
+        while reports[-1].state is ReportState.STARTING:
+            reports.append(beside.step(state(len(reports)), order(domain, len(reports), "carry", "direct"))[0])
+        assert reports[-1].state is ReportState.FAULT
+        assert "/nowhere/python" in reports[-1].fault
+    finally:
+        beside.close()
 
 
 def test_a_recorded_run_of_skills_comes_out_the_same_again(domain: Domain, policy: OrderedPolicy) -> None:

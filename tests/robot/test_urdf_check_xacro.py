@@ -68,13 +68,13 @@ def test_expression_that_reaches_into_python_is_refused_and_runs_nothing(tmp_pat
         "$(eval getattr([], 'app' + 'end'CLOSE)",
         "$(eval [open('MARK', 'w'CLOSE for i in [1]])",
     ],
-    ids=["open", "exec", "getattr", "argument"],  # in the mark's path; xacro refuses two underscores by itself
+    ids=["open", "exec", "getattr", "inside"],  # in the mark's path; xacro refuses two underscores by itself
 )
 def test_eval_in_parentheses_has_no_builtins_that_do_anything(tmp_path: Path, expression: str) -> None:
     mark = tmp_path / "mark"
     # xacro ends $(…) at the first parenthesis that closes; one that comes from a property goes past that.
     hostile = expression.replace("CLOSE", "${close}").replace("MARK", str(mark))
-    close = '<xacro:property name="close" value=")"/><xacro:arg name="open" default="1"/>'
+    close = '<xacro:property name="close" value=")"/>'
     path = write(tmp_path, f'<robot {XMLNS} name="r">{close}<link name="{hostile}"/></robot>')
     report = check_file(path, expand_by=expand_apart)
     assert not mark.exists()

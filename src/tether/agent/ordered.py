@@ -7,12 +7,14 @@ import os
 import signal
 from concurrent.futures import Future, ThreadPoolExecutor
 
+import numpy as np
+
 from tether.agent.declaration import TaskSkill
 from tether.agent.domain import Domain
-from tether.agent.orders import OrderState, ReportState, SkillOrder, SkillReport
+from tether.agent.orders import OrderState, ReportState, SkillOrder, SkillReport, context_of
 from tether.agent.skill_policy import SkillPolicy
 from tether.assembly import skills
-from tether.contracts import FusedState, PolicyOutput
+from tether.contracts import FusedState, PolicyOutput, Primitive
 from tether.errors import Fault, InvalidInputError
 from tether.policy.stage import PolicyStage
 
@@ -132,6 +134,10 @@ def skill_of(domain: Domain, order: SkillOrder) -> TaskSkill:
     if len(order.skill.params) != len(skill.parameters):
         found, expected = f"{len(order.skill.params)} values", f"{len(skill.parameters)} of {skill.name}"
         raise InvalidInputError("order", [Fault("params", found, expected)])
+    declared = context_of(skill, parameters_of_order(skill, order), (1, 1)).primitive_mask
+    if not np.array_equal(order.skill.primitive_mask, declared):
+        named = ", ".join(p.name.lower() for p in Primitive if order.skill.primitive_mask[p])
+        raise InvalidInputError("order", [Fault("primitive_mask", named, ", ".join(skill.primitives))])
     return skill
 
 

@@ -60,7 +60,7 @@ class SkillPolicy:
             place = self._folder / "skills"
             worker.begin(way.entry, place, parameters, keep=way.remembers, fresh=self._fresh, seed=self._seed)
             self._fresh = False
-        except TetherError as error:
+        except (TetherError, OSError) as error:  # OSError: the system makes no more processes
             self.fault = str(error)
 
     def refuse(self, context: SkillContext, why: str) -> None:

@@ -128,9 +128,10 @@ class AgentNode(StageNode):
         self._picture = bytes(raw)
 
     def _newest_picture(self) -> U8 | None:
-        if self._picture is None:
+        raw = self._picture  # the executor's thread may forget it meanwhile
+        if raw is None:
             return None
-        image = sensors.raw_image(decode(self._picture, topics.IMAGE.type))
+        image = sensors.raw_image(decode(raw, topics.IMAGE.type))
         shape = (image.width, image.height, image.step, image.is_bigendian)
         try:
             picture = decode_raw(image.encoding, *shape, image.data)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -210,6 +209,5 @@ class SafetySupervisorNode(StageNode):
 
 
 def main() -> None:
-    """Entry point. Over sockets only: in shared memory a writer waits up to a second for a reader that is frozen."""
-    os.environ.setdefault("FASTDDS_BUILTIN_TRANSPORTS", "UDPv4")
+    """Entry point."""
     sys.exit(run([SafetySupervisorNode]))

@@ -72,6 +72,20 @@ def test_dash_is_no_file_name_for_a_result(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
+def test_of_results_that_grow_a_pipe_gets_the_last_and_a_file_all(tmp_path: Path) -> None:
+    pipe, file = tmp_path / "pipe", tmp_path / "file"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        for path in (pipe, file):
+            write_json(path, {"episodes": 1}, last=False)
+        assert json.loads(file.read_text()) == {"episodes": 1}
+        write_json(pipe, {"episodes": 2})
+        assert json.loads(os.read(reader, 4096)) == {"episodes": 2}
+    finally:
+        os.close(reader)
+
+
 def test_device_is_written_to_and_stays_a_device() -> None:
     null = Path("/dev/null")
     require_writable(null)

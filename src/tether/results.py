@@ -65,15 +65,18 @@ def library_versions() -> dict[str, str]:
     }
 
 
-def write_json(path: Path, result: Mapping[str, Any]) -> None:
-    """Write a result whole or not at all.
+def write_json(path: Path, result: Mapping[str, Any], *, last: bool = True) -> None:
+    """Write a result whole or not at all. last: False where a fuller one follows and takes its place.
 
-    A device or pipe (/dev/null, /dev/stdout, a shell's `>(jq .)`) stays what it is and is written to. Where `path`
-    cannot be written the result goes to a file of the system's temporary folder, and InvalidInputError names it.
+    A device or pipe (/dev/null, /dev/stdout, a shell's `>(jq .)`) stays what it is and is written to, the last result
+    alone: what has been written there cannot be replaced. Where `path` cannot be written the result goes to a file of
+    the system's temporary folder, and InvalidInputError names it.
     """
     text = json.dumps(result, indent=2, allow_nan=False) + "\n"
     try:
         if _is_stream(path):
+            if not last:
+                return
             sys.stdout.flush()  # if it is the same, what was printed before comes before
             with path.open("a", encoding="utf-8") as stream:
                 stream.write(text)

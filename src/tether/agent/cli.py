@@ -156,7 +156,7 @@ def _run(arguments: argparse.Namespace) -> int:
         ran.append(one)
         progress.step(one.failure or "")
         if arguments.json is not None:
-            write_json(arguments.json, {**head, **summary(ran)})
+            write_json(arguments.json, {**head, **summary(ran)}, last=len(ran) == len(seeds))
 
     if arguments.graph:
         run_graph(_graph_run(arguments, setting, seeds), take)

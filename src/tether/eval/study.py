@@ -165,9 +165,11 @@ def study_table(results: Results) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_study(path: Path, study: Study, results: Results, beside: Sequence[Mapping[str, Any]] = ()) -> None:
-    """The study as JSON, whole or not at all."""
-    write_json(path, study_json(study, results, beside))
+def write_study(
+    path: Path, study: Study, results: Results, beside: Sequence[Mapping[str, Any]] = (), *, last: bool = True
+) -> None:
+    """The study as JSON, whole or not at all. last: see `write_json`."""
+    write_json(path, study_json(study, results, beside), last=last)
 
 
 def _cell_text(episodes: Sequence[EpisodeResult]) -> str:

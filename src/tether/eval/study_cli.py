@@ -78,14 +78,14 @@ def run(arguments: argparse.Namespace) -> int:
     beside = [cell for path in a.beside for cell in cells_of(study, path)]
     progress = Progress(episodes_left(study, a.out), "episodes")
 
-    def keep(results: Results) -> None:
+    def keep(results: Results, last: bool = False) -> None:
         if a.json is not None:
-            write_study(a.json, study, results, beside)
+            write_study(a.json, study, results, beside, last=last)
         if a.picture is not None and a.study == "curve":
             draw_curve(a.picture, f"{a.task}, {a.profile}", study_json(study, results, beside)["cells"])
 
     results = run_study(study, a.out, lambda result: progress.step(), keep)
-    keep(results)
+    keep(results, last=True)
     sys.stdout.write(study_table(results))
     return 0
 

@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 
 from tether.contracts import Mode
+from tether.safety.token import TokenSigner, key_file
 
 pytestmark = pytest.mark.ros
 rclpy = pytest.importorskip("rclpy", reason="rclpy is not installed")
 pytest.importorskip("tether_msgs.msg", reason="tether_msgs is not built; `make setup` builds it")
+Arm = pytest.importorskip("tether_msgs.srv").Arm
 gate = pytest.importorskip("tether_safety.safety_supervisor", reason="the nodes are not installed")
 SUCCESS = rclpy.lifecycle.TransitionCallbackReturn.SUCCESS
 
@@ -95,7 +97,8 @@ def test_state_that_may_be_old_stops_commands_until_a_person_arms_the_gate(tmp_p
     running = Gate(domain, tmp_path, *kept(tmp_path))
     assert "anchor_missing" in running.tick()["state_integrity"]
     assert [kind for kind, _ in running.events] == ["state_integrity"]
-    running.node._guarding._arm(type("Request", (), {"reason": "looked at it"})())
+    fields = {"reason": "looked at it"}
+    running.node._guarding._arm(Arm.Request(**fields, token=TokenSigner(key_file()).token("arm", fields)))
     running.keeper.settle(30.0)
     assert "state_integrity" not in running.tick()
     running.close()

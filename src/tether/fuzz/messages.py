@@ -12,10 +12,11 @@ import random
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -60,12 +61,13 @@ from tether.safety.guards import Guards
 from tether.safety.settings import Check
 from tether.safety.stage import GateInputs, GateStage
 from tether.safety.supervisor import Supervisor
-from tether.safety.token import TokenVerifier, make_key
+from tether.safety.token import TokenVerifier, make_token
 from tether.topics import Topic
 
 TICKS = 150
 POLICY = "classic"
 _SKILL = "task"
+_RUN_KEY = bytes(range(32))
 _UNDAMAGED = 0.25
 """Share of stretches that are left alone, so that gates are also seen to move."""
 
@@ -134,20 +136,28 @@ def _diagnostics() -> Any:
 
 def _reward(number: int, stamp_ns: int) -> Any:
     values = [reward_config().value.of(subgoal) for subgoal in ORDER[: number + 1]]
-    return reward_message(Reward(Payment(ORDER[number], values[-1], stamp_ns, sum(values)), 0, stamp_ns))
+    msg = reward_message(Reward(Payment(ORDER[number], values[-1], stamp_ns, sum(values)), 0, stamp_ns))
+    return replace(msg, token=make_token(_RUN_KEY, REWARD, reward_fields(msg), number + 1))
 
 
-@cache
-def _reward_door() -> TokenVerifier:
+def _door() -> TokenVerifier:
+    """The door for rewards of one run. The key is the same in every run, so that every seed gives the same bytes."""
     with tempfile.TemporaryDirectory() as folder:
-        make_key(Path(folder) / "key")
-        return TokenVerifier(Path(folder) / "key", None)
+        path = Path(folder) / "key"
+        path.touch(mode=0o600)
+        path.write_text(_RUN_KEY.hex(), encoding="ascii")
+        return TokenVerifier(path, None)
+
+
+_DOORS: WeakKeyDictionary[GateStage, TokenVerifier] = WeakKeyDictionary()
 
 
 def _take_reward(stage: GateStage, msg: Any, now_ns: int, stamp_ns: int) -> None:
-    """At the door, which refuses it; and behind it, as from somebody who has the key."""
+    """At the door; and behind it what was refused, too, as from somebody who has the key."""
+    if stage not in _DOORS:
+        _DOORS[stage] = _door()
     try:
-        _reward_door().check(REWARD, reward_fields(msg), msg.token, now_ns)
+        _DOORS[stage].check(REWARD, reward_fields(msg), msg.token, now_ns)
     finally:
         stage.reward(claimed_reward_from(msg, _SKILL), now_ns, stamp_ns)
 

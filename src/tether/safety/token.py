@@ -92,6 +92,11 @@ def read_key(path: Path) -> bytes:
     return key
 
 
+def make_token(key: bytes, interface: str, fields: Mapping[str, str | int], counter: int) -> str:
+    """The token of one call; counter: more than that of any call before."""
+    return f"1:{counter}:{_mac(key, interface, fields, counter)}"
+
+
 class RunSigner:
     """The caller's side with the key of a run. The counter goes by the steady clock: it grows across restarts, too."""
 
@@ -104,7 +109,7 @@ class RunSigner:
         """A token for one message. Raises InvalidInputError as `read_key`."""
         key = read_key(self._path)
         self._last = max(self._last + 1, time.monotonic_ns() // 1000)
-        return f"1:{self._last}:{_mac(key, interface, fields, self._last)}"
+        return make_token(key, interface, fields, self._last)
 
 
 class TokenSigner:
@@ -121,7 +126,7 @@ class TokenSigner:
             last = _number(os.read(descriptor, 32))
             counter = max(last + 1, time.time_ns() // 1000)
             os.pwrite(descriptor, f"{counter:020d}\n".encode("ascii"), 0)
-        return f"1:{counter}:{_mac(self._key, interface, fields, counter)}"
+        return make_token(self._key, interface, fields, counter)
 
 
 class TokenVerifier:

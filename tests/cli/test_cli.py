@@ -207,3 +207,21 @@ def test_age_of_the_truth_that_is_refused_is_told_what_is_expected(
 ) -> None:
     assert exit_status(["eval", "--policy", "scripted", f"--truth-age-ms={age}"]) == 2
     assert "expected 0 to 1000 ms in steps of 10 ms" in capsys.readouterr().err
+
+
+def test_a_stdout_that_was_closed_from_the_start_is_no_error_of_its_own() -> None:
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *RUN, "--version"], stderr=subprocess.PIPE, text=True, timeout=100
+    )
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1), done.stderr  # argparse says it there instead
+
+
+def test_what_is_missing_is_named_where_the_sources_are_not_installed() -> None:
+    code = (
+        f"import sys; sys.path.insert(0, {str(Path(cli.__file__).parents[2])!r}); "
+        "import tether.cli as c; print(c._fix_of_missing('mujoco'))"
+    )
+    # -S leaves installed packages out, and with them what would say which extra asks for what
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr
+    assert "tether-robotics[sim]" in done.stdout

@@ -73,7 +73,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
         finally:
-            sys.stdout.flush()  # here, where it can still be told that nobody reads
+            if sys.stdout is not None:  # None where it was closed from the start
+                sys.stdout.flush()  # here, where it can still be told that nobody reads
     except TetherError as error:
         sys.stderr.write(f"tether: {error}\n")
         return 2
@@ -100,7 +101,11 @@ def _fix_of_missing(module: str) -> str:
     """How to come by a module that is not here: by the extra of this distribution that asks for it."""
     name = _DISTRIBUTION_OF.get(module, module).replace("_", "-")
     extra = "sim"
-    for requirement in metadata.requires("tether-robotics") or ():
+    try:
+        requirements = metadata.requires("tether-robotics") or ()
+    except metadata.PackageNotFoundError:  # run from its sources
+        requirements = ()
+    for requirement in requirements:
         asked = re.match(r"([\w.-]+).*extra == ['\"]([\w-]+)['\"]", requirement)
         if asked and asked[1].lower() == name.lower():
             extra = asked[2]

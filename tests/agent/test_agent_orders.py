@@ -161,6 +161,21 @@ def test_a_worker_that_the_system_does_not_start_is_a_fault_by_name(
         beside.close()
 
 
+def test_a_start_that_nobody_waits_for_any_more_leaves_no_worker(domain: Domain) -> None:
+    beside = OrderedPolicy(domain, answer_s=30.0, aside=True)
+    before = set(psutil.Process().children())
+    try:
+        for kills in range(5):
+            number = 2 * kills
+            given = order(domain, number, "carry", "direct", call=f"t/{number}", kills=kills)
+            assert beside.step(state(number), given)[0].state in (ReportState.STARTING, ReportState.RUNNING)
+            report, output = beside.step(state(number + 1), holding(number + 1, kills=kills + 1))
+            assert (report.state, output.action.primitive) == (ReportState.HOLDING, Primitive.HOLD)
+            assert not [one for one in set(psutil.Process().children()) - before if one.status() != "zombie"]
+    finally:
+        beside.close()
+
+
 def test_a_recorded_run_of_skills_comes_out_the_same_again(domain: Domain, policy: OrderedPolicy) -> None:
     policy.reset(0, 3)
     said = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from tether.policy.stage import PolicyStage
 
 THREADS = 1
 """Of a worker's numerical libraries."""
+_LOOK_S = 0.01
 
 
 class OrderedPolicy:
@@ -57,6 +58,7 @@ class OrderedPolicy:
         if order is not None:
             self._follow(order)
         if self._starting is not None and self._starting.done():
+            self._starting.result()  # raises what nobody expected
             self._starting = None
             self._policy.busy = False
         output = self._stage.step(state, None)
@@ -115,10 +117,12 @@ class OrderedPolicy:
         """A start that nobody waits for any more: its worker is killed, so that it ends at once."""
         if self._starting is None:
             return
-        pid = self._policy.worker_pid
-        if pid and not self._starting.done():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
+        while not self._starting.done():  # the process may not be there yet at the first look
+            pid = self._policy.worker_pid
+            if pid:
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(pid, signal.SIGKILL)
+            wait([self._starting], timeout=_LOOK_S)
         self._starting.result()
         self._starting = None
         self._policy.busy = False

@@ -91,6 +91,12 @@ def test_eval_in_parentheses_keeps_the_functions_of_expressions(tmp_path: Path) 
     assert '<link name="l3"/>' in expand_apart(path)
 
 
+def test_what_a_file_writes_into_xacros_symbols_is_gone_with_it(tmp_path: Path) -> None:
+    expand(write(tmp_path, robot("${math.update(pi=4)}${python.update(len=4)}")))
+    assert 'name="l3.14"' in expand(write(tmp_path, robot("${round(math.pi, 2)}")))
+    assert 'name="l2"' in expand(write(tmp_path, robot("${python.len('ab')}")))
+
+
 def test_expression_in_a_yaml_file_runs_nothing_either(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     text = json.dumps(f"(lambda: {SYSTEM}['system']('touch {mark}'))()")

@@ -33,9 +33,10 @@ def guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
     except ImportError:
         raise UnreadableError(Rule.XACRO_FAILED, "needs the xacro package", "pip install xacro") from None
 
+    symbols = xacro.create_global_symbols()  # anew: expressions can write into them, and the next robot's would read it
     for name in HIDING:
-        xacro._global_symbols.get("python", {}).pop(name, None)
-    guard = _Guard(xacro, substitution_args, finder)
+        symbols["python"].pop(name, None)
+    guard = _Guard(xacro, substitution_args, finder, symbols)
     said = io.StringIO()
     with contextlib.ExitStack() as restored:
         for owner, name, value in guard.replaced():
@@ -57,8 +58,10 @@ def guarded_xacro(finder: ResourceFinder) -> Iterator[ModuleType]:
 class _Guard:
     """What stands in the place of xacro's own functions during one expansion."""
 
-    def __init__(self, xacro: ModuleType, substitution: ModuleType, finder: ResourceFinder) -> None:
-        self._xacro, self._substitution, self._finder = xacro, substitution, finder
+    def __init__(
+        self, xacro: ModuleType, substitution: ModuleType, finder: ResourceFinder, symbols: dict[str, Any]
+    ) -> None:
+        self._xacro, self._substitution, self._finder, self._symbols = xacro, substitution, finder, symbols
         self._eval_all, self._safe_eval = xacro.eval_all, xacro.safe_eval
         self._eval_in_parentheses = substitution._eval
         self._grown = 0
@@ -70,6 +73,7 @@ class _Guard:
             (self._xacro, "eval_all", self.eval_all),
             (self._xacro, "safe_eval", self.evaluate),
             (self._xacro, "verbosity", 0),
+            (self._xacro, "_global_symbols", self._symbols),
             (self._substitution, "_eval", self.evaluate_in_parentheses),
             (self._substitution, "_eval_find", self.find),
         )
@@ -106,7 +110,7 @@ class _Guard:
 
     def evaluate_bare(self, expression: str, _: Any, scope: Any) -> Any:
         """Evaluate what `$(eval …)` holds with the functions that `${python.…}` has, instead of all of Python's."""
-        return self._safe_eval(expression, dict(self._xacro._global_symbols["python"]), scope)
+        return self._safe_eval(expression, dict(self._symbols["python"]), scope)
 
     def eval_all(self, node: Any, macros: Any, symbols: Any) -> None:
         """Expand an element, unless there have been too many."""

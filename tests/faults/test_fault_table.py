@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 from collections import Counter
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from tether.cli import main
 from tether.errors import InvalidInputError
+from tether.faults import cli as faults_cli
 from tether.faults.campaign import Campaign, schedule
 from tether.faults.journal import FaultJournal, GraphLife, Injection
 from tether.faults.result import as_json, as_table
@@ -127,3 +129,11 @@ def test_unknown_faults_are_refused_before_anything_is_started(
     assert main(["faults", "--json", str(tmp_path / "out.json"), "--only", "policy_frozen", "nonsense"]) == 2
     assert "nonsense" in capsys.readouterr().err
     assert not (tmp_path / "out.json").exists()
+
+
+def test_injections_under_other_limits_of_the_gate_are_none_of_this_campaign(tmp_path: Path) -> None:
+    arguments = argparse.Namespace(only=[], policy="classic", task="pick_moving", seed=0)
+    keys = [faults_cli._key(arguments, "table", f"command_max_ms: {limit}".encode()) for limit in (80, 60)]
+    FaultJournal(tmp_path / "j", keys[0]).append(made())
+    assert len(FaultJournal(tmp_path / "j", keys[0]).read()[0]) == 1
+    assert FaultJournal(tmp_path / "j", keys[1]).read()[0] == []

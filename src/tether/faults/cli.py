@@ -15,6 +15,7 @@ from tether.arguments import not_negative, positive
 from tether.errors import Fault, InvalidInputError
 from tether.faults.journal import Injection
 from tether.progress import Progress
+from tether.resources import resource_path
 from tether.results import require_writable, write_json
 
 
@@ -54,7 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         fault = Fault("--only", ", ".join(sorted(unknown)), f"of {', '.join(table.faults)}, or their classes")
         raise InvalidInputError("faults", [fault], "correct the names")
     require_writable(a.json)
-    journal = FaultJournal(a.json.with_name(a.json.name + ".journal"), _key(a, repr(table)))
+    safety = resource_path("config", "safety.yaml").read_bytes()
+    journal = FaultJournal(a.json.with_name(a.json.name + ".journal"), _key(a, repr(table), safety))
     injections, lives = journal.read()
     done = len(injections)
 
@@ -78,12 +80,14 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _key(a: argparse.Namespace, table: str) -> dict[str, Any]:
+def _key(a: argparse.Namespace, table: str, safety: bytes) -> dict[str, Any]:
+    """All that injections of one campaign have in common; safety: the gate's limits, which stops depend on."""
     digest = hashlib.sha256(table.encode()).hexdigest()
     fields = ",".join(field.name for field in dataclasses.fields(Injection))
     return {
         "fields": fields,
         "table": digest,
+        "safety": hashlib.sha256(safety).hexdigest(),
         "only": json.dumps(sorted(a.only)),
         "policy": a.policy,
         "task": a.task,

@@ -143,11 +143,13 @@ class _Caller:
         import rclpy
         from rclpy.action import ActionClient
         from rclpy.executors import SingleThreadedExecutor
+        from rclpy.signals import SignalHandlerOptions
 
         from tether_msgs.action import ExecuteSkill
 
         self._context = rclpy.Context()
-        rclpy.init(args=[], context=self._context, domain_id=self._domain)
+        signals = SignalHandlerOptions.NO
+        rclpy.init(args=[], context=self._context, domain_id=self._domain, signal_handler_options=signals)
         self._node = rclpy.create_node("caller", context=self._context)
         self._client = ActionClient(self._node, ExecuteSkill, self._action)
         self._executor = SingleThreadedExecutor(context=self._context)
@@ -155,7 +157,11 @@ class _Caller:
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._spin, daemon=True)
         self._thread.start()
-        wait_for("the action server", lambda: self._client.server_is_ready())
+        try:
+            wait_for("the action server", lambda: self._client.server_is_ready())
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -220,6 +220,9 @@ def _say_summary(figures: dict[str, Any]) -> None:
     say(f"retries {figures['retries']}, recovered {figures['recovered']}, asked a person {figures['needs_operator']}, ")
     say(f"false claims {figures['false_claims']}, unnamed errors {figures['unnamed_errors']}\n")
     say(f"decisions {figures['decisions']}, begun from memory {figures['begun_from_memory']}\n")
+    kept = figures["deadlines"]
+    say(f"deadline met {kept['met']}, missed {kept['missed']}, ended otherwise before it {kept['ended_otherwise']}")
+    say(f"; slack {kept['slack_min_s']:.2f} s at least, p50 {kept['slack_p50_s']:.2f} s\n" if kept["met"] else "\n")
     for name, count in Counter(figures["failures"]).most_common():
         say(f"  {count} x {name}\n")
 
@@ -233,6 +236,7 @@ def _trace(arguments: argparse.Namespace) -> int:
     graph = RunGraph.read(path)
     say = sys.stdout.write
     say(f"{graph.task} {graph.task_id} {json.dumps(dict(graph.parameters))}: {graph.outcome} {graph.failure or ''}\n")
+    say("" if graph.timeliness is None else f"{graph.timeliness}\n")
     for number, edge in enumerate(graph.edges):
         spent_s = (graph.nodes[edge.target].stamp_ns - graph.nodes[edge.source].stamp_ns) * 1e-9
         at_s = graph.nodes[edge.source].stamp_ns * 1e-9

@@ -42,7 +42,8 @@ class Setting:
 class Ran:
     """One episode. success: the judge says that the goal holds; claimed: the run said so itself.
 
-    decisions: see `tether.agent.running.TaskRun`; recalled: version of the chain it began with.
+    decisions: see `tether.agent.running.TaskRun`; recalled: version of the chain it began with. deadline_s, slack_s,
+    in_time: see `tether.agent.deadline.Timeliness`; None where nobody watched, as with a script.
     """
 
     seed: int
@@ -56,6 +57,9 @@ class Ran:
     skills: tuple[tuple[str, str, str | None, float], ...]
     decisions: int = 0
     recalled: str | None = None
+    deadline_s: float | None = None
+    slack_s: float | None = None
+    in_time: bool | None = None
 
 
 def episodes(
@@ -89,11 +93,13 @@ def _episode(
     task_id = f"{setting.task}-{mishap.value}-{seed}"
     retries, skills = 0, tuple[tuple[str, str, str | None, float], ...]()
     decisions, recalled = 0, None
+    kept: dict[str, Any] = {}
     if setting.script:
         outcome = run_script(domain, robot, ways, setting.task, task_id)
     else:
         run = TaskRunner(domain, robot, ways, memory).run(setting.task, task_id, {})
         outcome, retries, skills = run.outcome, run.retries, skills_of(run.graph)
+        kept = timeliness_of(run.graph)
         decisions, recalled = run.decisions, run.recalled.sha256 if run.recalled is not None else None
         if folder is not None:
             save_run(folder / task_id, run.graph, run.request, robot)
@@ -111,6 +117,7 @@ def _episode(
         skills=skills,
         decisions=decisions,
         recalled=recalled,
+        **kept,
     )
 
 
@@ -123,6 +130,7 @@ def save_run(folder: Path, graph: RunGraph, request: OperatorRequest | None, rob
         return
     facts = {fact.name: fact.value for fact in robot.facts.values()}
     content = {**asdict(request), "facts": facts, "evidence": dict(robot.evidence), "picture": "picture.png"}
+    content |= {"deadline": None if graph.timeliness is None else graph.timeliness.fields()}
     with replaced(folder / "request.json") as file:
         file.write((json.dumps(content, indent=1) + "\n").encode())
     picture = robot.picture()
@@ -159,12 +167,34 @@ def summary(ran: Sequence[Ran]) -> dict[str, Any]:
         "retries": sum(r.retries for r in ran),
         "decisions": sum(r.decisions for r in ran),
         "begun_from_memory": sum(r.recalled is not None for r in ran),
+        "deadlines": _deadlines(ran),
         "recovered": sum(r.success and r.retries > 0 for r in ran),
         "mean_time_s": float(np.mean(done)) if done else None,
         "failures": dict(Counter(r.failure.partition(" (")[0] for r in ran if r.failure)),
         "skill_failures": dict(failures),
         "skill_mean_s": {name: float(np.mean(spent)) for name, spent in sorted(times.items())},
         "per_episode": [asdict(r) for r in ran],
+    }
+
+
+def timeliness_of(graph: RunGraph) -> dict[str, Any]:
+    """A run's fields of `Ran` that its deadline is told by."""
+    kept = graph.timeliness
+    if kept is None:
+        return {}
+    return {"deadline_s": kept.deadline_s, "slack_s": kept.slack_s, "in_time": kept.in_time}
+
+
+def _deadlines(ran: Sequence[Ran]) -> dict[str, Any]:
+    """How many were met, missed, or had time left when the task ended otherwise; slack in s, of those that were met."""
+    watched = [r for r in ran if r.deadline_s is not None]
+    slack = [r.slack_s for r in watched if r.in_time and r.slack_s is not None]
+    return {
+        "met": len(slack),
+        "missed": sum(r.in_time is False for r in watched),
+        "ended_otherwise": sum(r.in_time is None for r in watched),
+        "slack_min_s": min(slack) if slack else None,
+        "slack_p50_s": float(np.median(slack)) if slack else None,
     }
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tether.agent.calls import Fact
+from tether.agent.deadline import Timeliness
 from tether.errors import Fault, InvalidInputError
 from tether.files import replaced
 
@@ -80,6 +81,8 @@ class RunGraph:
     edges: list[Edge] = field(default_factory=list)
     outcome: str = "running"
     failure: str | None = None
+    timeliness: Timeliness | None = None
+    """How its deadline was kept; None while it runs."""
 
     def judgements(self) -> list[Judgement]:
         """Every step at which the judgement was wrong, in order; the first is the one that is asked for."""
@@ -115,7 +118,9 @@ class RunGraph:
                 raise ValueError("another format")
             nodes = [Node(**{**node, "facts": tuple(Fact(**fact) for fact in node["facts"])}) for node in data["nodes"]]
             edges = [Edge(**{**edge, "expected": tuple(edge["expected"])}) for edge in data["edges"]]
-            return RunGraph(**{**data, "nodes": nodes, "edges": edges})
+            kept = data.get("timeliness")
+            timeliness = None if kept is None else Timeliness(**kept)
+            return RunGraph(**{**data, "nodes": nodes, "edges": edges, "timeliness": timeliness})
         except (OSError, ValueError, KeyError, TypeError) as error:
             fault = Fault(str(path), str(error) or type(error).__name__, f"a run of format {FORMAT}")
             raise InvalidInputError("run", [fault], "`tether agent run` writes one an episode") from error

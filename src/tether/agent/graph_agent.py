@@ -14,7 +14,7 @@ from typing import Any
 from tether.agent.calls import Call, Feedback, Outcome, Status
 from tether.agent.desk import CallDesk, world_ended
 from tether.agent.domain import Domain
-from tether.agent.evaluation import save_run, skills_of
+from tether.agent.evaluation import save_run, skills_of, timeliness_of
 from tether.agent.graph_robot import ClosedError, EpisodeBegun, GraphRobot
 from tether.agent.observing import place_of
 from tether.agent.robot import WorldEndedError
@@ -62,13 +62,14 @@ class TaskLoop:
     def _episode(self, begun: EpisodeBegun) -> Outcome:
         robot, errand = self._robot, self._errand
         task_id = f"{errand.task}-{begun.seed}"
-        record: dict[str, Any] = {"retries": 0, "skills": (), "decisions": 0}
+        record: dict[str, Any] = {"retries": 0, "skills": (), "decisions": 0, "deadline": {}}
         if errand.script:
             outcome = run_script(self._domain, robot, self._ways, errand.task, task_id)
         else:
-            run = TaskRunner(self._domain, robot, self._ways, settle_ns=settle_ns(robot)).run(errand.task, task_id, {})
+            run = runner_of(robot, self._domain, self._ways).run(errand.task, task_id, {})
             outcome = run.outcome
             record = {"retries": run.retries, "skills": skills_of(run.graph), "decisions": run.decisions}
+            record |= {"deadline": timeliness_of(run.graph)}
             if errand.runs is not None:
                 save_run(errand.runs / task_id, run.graph, run.request, robot)
         if errand.results is not None:
@@ -111,7 +112,7 @@ class CallLoop:
         try:
             while True:
                 self._robot.await_episode(place_of({}))
-                self._runner = TaskRunner(self._domain, self._robot, self._ways, settle_ns=settle_ns(self._robot))
+                self._runner = runner_of(self._robot, self._domain, self._ways)
                 self._serve()
         except ClosedError:
             return
@@ -166,9 +167,11 @@ class CallLoop:
             job.outcome.set_result(Outcome(job.call.call_id, Status.CANCELLED, "the agent has ended"))
 
 
-def settle_ns(robot: GraphRobot) -> int:
-    """How long the start of a task may take to be seen."""
-    return SETTLE_NS if robot.lockstep else LIVE_SETTLE_NS
+def runner_of(robot: GraphRobot, domain: Domain, ways: Mapping[str, str]) -> TaskRunner:
+    """In lockstep deadlines are of the world's time; in real time of a steady clock, which a slow world cannot stop."""
+    if robot.lockstep:
+        return TaskRunner(domain, robot, ways, settle_ns=SETTLE_NS)
+    return TaskRunner(domain, robot, ways, settle_ns=LIVE_SETTLE_NS, clock_ns=time.monotonic_ns)
 
 
 def read_records(path: Path) -> dict[int, dict[str, Any]]:

@@ -106,6 +106,7 @@ def _joined(record: dict[str, Any] | None, result: EpisodeResult, mishap: str) -
         duration_s=record["duration_s"],
         skills=tuple(tuple(skill) for skill in record["skills"]),
         decisions=record["decisions"],
+        **record["deadline"],
     )
 
 

@@ -2,8 +2,9 @@
 
 Held against every state that skills and their failures can lead to from the tasks' declared starts:
 preconditions and effects do not contradict themselves; each precondition comes true somewhere; each method of each task
-goes through from its declared start and ends in the goal; and each failure's recovery brings the skill's precondition
-about again, from nothing but that precondition and what the failure is known by.
+goes through from its declared start, ends in the goal and fits into the task's deadline by the skills' means; and each
+failure's recovery brings the skill's precondition about again, from nothing but that precondition and what the failure
+is known by.
 """
 
 from __future__ import annotations
@@ -132,6 +133,10 @@ def _task(domain: Domain, task: AgentTask) -> Iterator[Refusal]:
         if missing:
             reason = f"ends without [{_text(missing)}]; known by then: [{_known(state)}]"
             yield Refusal(task.name, f"method {name} reaches the goal", reason)
+        mean_s = sum(domain.skills[step].mean_s for step in steps)
+        if mean_s > task.deadline_s:
+            reason = f"its steps take {mean_s:g} s by their means, the deadline is {task.deadline_s:g} s"
+            yield Refusal(task.name, f"method {name} fits into the deadline", reason)
 
 
 def _text(literals: Condition | list[Literal]) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from tether.agent.calls import Call, Feedback, Outcome, Status
+from tether.agent.deadline import DeadlineWatch
 from tether.agent.declaration import OPERATOR, AgentTask, TaskSkill
 from tether.agent.domain import Domain, parameters_of
 from tether.agent.execution import CANCELLED, DEADLINE, GATE_HOLDS, WORKER_LOST, SkillExecutor
@@ -23,6 +24,7 @@ _LOG = logging.getLogger(__name__)
 NEEDS_OPERATOR = "needs_operator"
 SETTLE_NS = 1_000_000_000
 """How long the declared start of a task may take to be seen in lockstep."""
+RETRY = "retry the task"
 DETOURS_MAX = 3
 """Detours to the unmet precondition of one skill; past it a person is asked."""
 
@@ -73,14 +75,17 @@ class TaskRunner:
         ways: Mapping[str, str],
         memory: Experience | None = None,
         settle_ns: int = SETTLE_NS,
+        clock_ns: Callable[[], int] | None = None,
     ) -> None:
-        """settle_ns: how long the declared start of a task may take to be seen."""
+        """settle_ns: how long the declared start of a task may take to be seen. clock_ns: that the deadlines of tasks
+        are of; the robot's where None."""
         self._settle_ns = settle_ns
-        self._domain = domain
-        self._robot = robot
-        self._ways = ways
-        self._memory = memory
-        self._usable = {name: skill for name, skill in domain.skills.items() if name in ways}
+        self.clock_ns = clock_ns or robot.now_ns
+        self.domain = domain
+        self.robot = robot
+        self.ways = ways
+        self.memory = memory
+        self.usable = {name: skill for name, skill in domain.skills.items() if name in ways}
         self.executor = SkillExecutor(domain, robot, ways)
 
     def run(
@@ -92,18 +97,16 @@ class TaskRunner:
         cancelled: Callable[[], bool] = lambda: False,
     ) -> TaskRun:
         """Run a task to its end. Raises InvalidInputError for an unknown task or parameters out of bounds."""
-        task = self._domain.tasks.get(task_name)
+        task = self.domain.tasks.get(task_name)
         if task is None:
-            known = ", ".join(self._domain.tasks)
+            known = ", ".join(self.domain.tasks)
             raise InvalidInputError("task", [Fault("name", repr(task_name), f"one of {known}")])
         values = parameters_of(task.parameters, parameters, f"task {task_name}")
-        run = _Run(
-            self._domain, self._robot, self._ways, self._usable, self.executor, task, task_id, values, self._memory
-        )
+        run = _Run(self, task, task_id, values)
         ended = run.to_the_end(self._settle_ns, on_feedback, cancelled)
-        if self._memory is not None:
+        if self.memory is not None:
             try:
-                self._memory.learn(ended.graph, ended.recalled)
+                self.memory.learn(ended.graph, ended.recalled)
             except (OSError, TetherError) as error:  # the task is done, or not, all the same
                 _LOG.error("task %s: not learnt from: %s", task_id, error)
         return ended
@@ -112,28 +115,17 @@ class TaskRunner:
 class _Run:
     """One run; see TaskRunner."""
 
-    def __init__(
-        self,
-        domain: Domain,
-        robot: Robot,
-        ways: Mapping[str, str],
-        usable: Mapping[str, TaskSkill],
-        executor: SkillExecutor,
-        task: AgentTask,
-        task_id: str,
-        values: Mapping[str, float],
-        memory: Experience | None,
-    ) -> None:
-        self._memory, self._decisions = memory, 0
+    def __init__(self, runner: TaskRunner, task: AgentTask, task_id: str, values: Mapping[str, float]) -> None:
+        self._memory, self._decisions = runner.memory, 0
         self._recalled: Recalled | None = None
-        self._domain, self._robot, self._ways, self._usable = domain, robot, ways, usable
-        self._executor, self._task, self._values = executor, task, values
+        self._domain, self._robot, self._ways, self._usable = runner.domain, runner.robot, runner.ways, runner.usable
+        self._executor, self._task, self._values = runner.executor, task, values
         self._graph = RunGraph(task.name, task_id, values)
         self._todo: deque[_Step] = deque()
         self._attempts: Counter[str] = Counter()
         self._failed: Counter[str] = Counter()
         self._detours: Counter[str] = Counter()
-        self._deadline_ns = robot.now_ns() + round(task.deadline_s * 1e9)
+        self._deadline = DeadlineWatch(task.deadline_s, runner.clock_ns)
 
     def to_the_end(
         self, settle_ns: int, on_feedback: Callable[[Feedback], None], cancelled: Callable[[], bool]
@@ -153,11 +145,13 @@ class _Run:
         while True:
             self._robot.advance()
             method = self._domain.method(self._task, self._state())
-            late = self._robot.now_ns() >= until_ns
+            late = self._robot.now_ns() >= until_ns or self._deadline.over()
             if not self._unmet(self._task.begins) or (late and method is not None and method.when):
                 break
             if late:
                 self._node()
+                if self._deadline.over():
+                    return self._late("before its start was seen")
                 return self._ask("start_not_met", "; ".join(map(str, self._unmet_text(self._task.begins))))
         self._node()
         if self._memory is not None:
@@ -179,8 +173,8 @@ class _Run:
         guards = tuple(Literal(name) for name in self._domain.spec.guards)
         if self._unmet(guards):
             return self._ask(GATE_HOLDS, "; ".join(self._unmet_text(guards)))
-        if self._robot.now_ns() >= self._deadline_ns:
-            return self._ask(DEADLINE, f"{self._task.deadline_s:g} s are over")
+        if self._deadline.over():
+            return self._late("between skills")
         if not self._todo:
             return self._arrived()
         step = self._todo[0]
@@ -226,9 +220,18 @@ class _Run:
         known = {parameter.name for parameter in skill.parameters}
         parameters = {key: value for key, value in self._values.items() if key in known}
         call_id = f"{self._graph.task_id}/{len(self._graph.edges) + 1}-{name}"
-        call = Call(call_id, self._graph.task_id, name, parameters, self._deadline_ns)
+        call = Call(call_id, self._graph.task_id, name, parameters, self._robot.now_ns() + self._deadline.left_ns())
         number = (len(self._graph.edges) + 1, len(self._graph.edges) + len(self._todo))
-        outcome = self._executor.execute(call, on_feedback, cancelled, step=number, attempt=attempt)
+        told = False
+
+        def ended() -> bool:
+            nonlocal told
+            told = cancelled()
+            return told or self._deadline.over()
+
+        outcome = self._executor.execute(call, on_feedback, ended, step=number, attempt=attempt)
+        if outcome.status is Status.CANCELLED and not told:
+            outcome = Outcome(call_id, Status.TIMED_OUT, DEADLINE, outcome.facts)
         detail = ""
         if outcome.status is Status.OUTCOME_UNKNOWN:
             detail = f"{outcome.status.value}, {outcome.failure}; asked the sensors"
@@ -246,7 +249,9 @@ class _Run:
         mode = skill.failures.get(failure)
         if mode is not None and mode.recovery == (OPERATOR,):
             return self._ask(failure, f"{skill.name}: {mode.doc}")
-        if failure in (GATE_HOLDS, DEADLINE) or failure.startswith("world_ended"):
+        if failure == DEADLINE:
+            return self._late(f"in {skill.name}")
+        if failure == GATE_HOLDS or failure.startswith("world_ended"):
             return self._ask(failure, skill.name)
         if self._failed[skill.name] > skill.retries:
             return self._ask(failure, f"{skill.name} failed {self._failed[skill.name]} times")
@@ -284,17 +289,23 @@ class _Run:
             )
         )
 
-    def _ask(self, reason: str, detail: str) -> TaskRun:
+    def _late(self, where: str) -> TaskRun:
+        lacks = "; ".join(self._unmet_text(self._task.wants))
+        goal, first = (f"the goal lacks {lacks}", RETRY) if lacks else ("the goal holds", "accept it as it is")
+        return self._ask(DEADLINE, f"{self._task.deadline_s:g} s are over {where}; {goal}", first)
+
+    def _ask(self, reason: str, detail: str, first: str = RETRY) -> TaskRun:
         """The end of what the agent may do by itself."""
         self._robot.stop(kill=False)
         possible = [name for name, skill in self._usable.items() if not self._unmet(skill.requires)]
-        options = ("retry the task", *(f"run {name}" for name in possible), "abandon the task")
+        options = (first, *(f"run {name}" for name in possible), "abandon the task")
         request = OperatorRequest(self._graph.task_id, reason, detail, options)
         return self._ended(Status.FAILED, f"{NEEDS_OPERATOR}: {reason}", request)
 
     def _ended(self, status: Status, failure: str | None, request: OperatorRequest | None = None) -> TaskRun:
         self._graph.outcome, self._graph.failure = status.value, failure
         outcome = Outcome(self._graph.task_id, status, failure, tuple(self._robot.facts.values()))
+        self._graph.timeliness = self._deadline.ended(done=status is Status.DONE)
         failed = sum(self._failed.values())
         return TaskRun(self._graph, outcome, failed, request, self._decisions, self._recalled)
 

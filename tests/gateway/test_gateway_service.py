@@ -167,15 +167,47 @@ def test_a_running_call_can_be_cancelled_and_says_so(served: Make) -> None:
 def test_a_task_has_a_deadline_end_to_end_and_says_whether_it_was_kept(served: Make) -> None:
     async def story(client: Any) -> None:
         opened = (await client.post("/tasks", json={"timeout_s": 60, "task_id": "t9"})).json()
-        assert opened == {"task_id": "t9", "opened": True}
+        assert opened == {"task_id": "t9", "opened": True, "timeout_s": 60.0}
         await client.post("/calls", json=call("c1", task_id="t9", timeout_s=600), params={"wait_s": 30})
         told = (await client.get("/tasks/t9")).json()
         assert told["closed"] is False and told["in_time"] is None and told["left_s"] < 60
         assert told["calls"][0]["left_s"] < 60
         await client.post("/tasks/t9/close")
-        assert (await client.get("/tasks/t9")).json()["in_time"] is True
+        closed = (await client.get("/tasks/t9")).json()
+        assert closed["in_time"] is True and closed["request"] is None
+        assert closed["slack_s"] == pytest.approx(60.0 - closed["took_s"])
 
     tell(served(), story)
+
+
+def test_a_task_past_its_deadline_is_missed_and_asks_a_person_with_state_and_options(served: Make) -> None:
+    async def story(client: Any) -> None:
+        await client.post("/tasks", json={"timeout_s": 2.0, "task_id": "t9"})
+        await client.post("/calls", json=call("c1", 10_000.0, task_id="t9", timeout_s=600))
+        ended = (await client.get("/calls/c1", params={"wait_s": 30})).json()
+        assert ended["state"] in ("cancelled", "timed_out")
+        told = (await client.get("/tasks/t9")).json()
+        assert told["in_time"] is False and told["slack_s"] < 0.0
+        assert told["request"]["reason"] == "deadline_missed"
+        assert told["request"]["failed"][0].startswith("c1: ")
+        assert told["request"]["options"][-1] == "abandon the task"
+        events = (await client.get("/tasks/t9/trace")).json()["events"]
+        assert "deadline_missed" in [event["event"] for event in events]
+        assert (await client.get("/status")).json()["counts"]["tasks_missed"] == 1
+
+    tell(served(), story)
+
+
+def test_a_task_of_the_domain_has_its_declared_deadline_and_none_above_it(served: Make) -> None:
+    async def story(client: Any) -> None:
+        assert (await client.post("/tasks", json={"task": "fetch"})).json()["timeout_s"] == 120.0
+        assert (await client.post("/tasks", json={"task": "fetch", "timeout_s": 30})).json()["timeout_s"] == 30.0
+        above = await client.post("/tasks", json={"task": "fetch", "timeout_s": 121})
+        neither = await client.post("/tasks", json={})
+        assert above.status_code == neither.status_code == 422
+        assert "at most 120 s" in above.text
+
+    tell(served(), story, worker=False)
 
 
 def test_tokens_that_others_may_read_are_refused(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tether.agent.calls import Call, Feedback, Outcome, Value
-from tether.agent.declaration import TaskSkill
+from tether.agent.declaration import AgentTask, TaskSkill
 from tether.agent.desk import CallDesk, world_ended
 from tether.agent.domain import Domain, lacking, load_domain, misfits
 from tether.agent.machine import Machine, pruned
@@ -131,12 +131,20 @@ class DomainCatalogue:
             self._domain = grown
         return _info(skill)
 
+    def deadline_s(self, task: str) -> float:
+        """As its file in tasks/ declares it."""
+        return self._declared(task).deadline_s
+
+    def _declared(self, task: str) -> AgentTask:
+        declared = self._domain.tasks.get(task)
+        if declared is None:
+            raise InvalidInputError("task", [Fault("task", repr(task), f"one of {', '.join(self._domain.tasks)}")])
+        return declared
+
     def plan(self, task: str, facts: Mapping[str, Value]) -> Sequence[Step]:
         """The task's own method where it goes through from `facts`, else the quickest plan; those of no effect none."""
         domain = self._domain
-        declared = domain.tasks.get(task)
-        if declared is None:
-            raise InvalidInputError("plan", [Fault("task", repr(task), f"one of {', '.join(domain.tasks)}")])
+        declared = self._declared(task)
         unknown = [name for name in facts if name not in domain.spec.facts]
         if unknown:
             known = ", ".join(domain.spec.facts)

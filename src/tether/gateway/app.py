@@ -21,6 +21,7 @@ from tether.gateway.journal import GatewayJournal
 from tether.gateway.records import Answer, CallRecord, GatewayConfig, call_fields
 from tether.gateway.services import Services, SkillInfo, parameter_faults
 from tether.gateway.supervisor import Supervisor, WorkerConfig
+from tether.gateway.tasks import deadline_of, task_fields
 from tether.gateway.tokens import Tokens
 from tether.gateway.watch import Waiters, Watch
 
@@ -178,32 +179,22 @@ def plan(gateway: G, _: Client, body: PlanBody) -> dict[str, Any]:
 
 
 async def open_task(gateway: G, client: Client, body: TaskBody) -> dict[str, Any]:
-    """409 where calls of this task came before it was opened."""
+    """409 where calls of this task came before it was opened; 422 where its deadline is above the declared one."""
+    timeout_s = deadline_of(gateway.services.catalogue, body.task, body.timeout_s)
     task_id = body.task_id or f"task-{secrets.token_hex(8)}"
-    answer = await gateway.journal.open_task(task_id, client, body.timeout_s)
+    answer = await gateway.journal.open_task(task_id, client, timeout_s)
     if answer == "begun":
         raise HTTPException(409, f"task {task_id} was begun without a deadline; open it before its first call")
-    return {"task_id": task_id, "opened": answer == "opened"}
+    return {"task_id": task_id, "opened": answer == "opened", "timeout_s": timeout_s}
 
 
 async def task(gateway: G, _: Client, task_id: Id) -> dict[str, Any]:
-    """in_time: null while it is open or has no deadline."""
+    """in_time, slack_s: null while it is open or has no deadline; request: what a person is asked once it is missed."""
     found = await gateway.journal.task(task_id)
     if found is None:
         raise HTTPException(404, f"no task {task_id}")
     fields, records = found
-    now_ns, deadline = time.monotonic_ns(), fields.get("deadline_ns")
-    closed = fields.get("closed")
-    return {
-        "task_id": task_id,
-        "source": fields["source"],
-        "opened_ns": int(fields["opened_wall_ns"]),
-        "left_s": None if deadline is None else (int(deadline) - now_ns) * 1e-9,
-        "took_s": (int(fields.get("closed_ns", now_ns)) - int(fields["opened_ns"])) * 1e-9,
-        "closed": closed is not None,
-        "in_time": None if closed is None or deadline is None else closed == "in_time",
-        "calls": [call_fields(record, now_ns) for record in records],
-    }
+    return task_fields(task_id, fields, records, time.monotonic_ns())
 
 
 async def close_task(gateway: G, client: Client, task_id: Id) -> dict[str, Any]:

@@ -32,12 +32,16 @@ class CallBody:
 
 @dataclass
 class TaskBody:
-    """Open a task with an end-to-end deadline, which none of its calls exceeds."""
+    """Open a task with an end-to-end deadline, which none of its calls exceeds.
+
+    task: one of the domain. Its declared deadline stands where timeout_s is missing, and timeout_s may not exceed it.
+    """
 
     __pydantic_config__ = _STRICT
 
-    timeout_s: Seconds
+    timeout_s: Seconds | None = None
     task_id: Name | None = None
+    task: Annotated[str, Field(pattern=SKILL)] | None = None
 
 
 @dataclass

@@ -50,6 +50,9 @@ class Catalogue(Protocol):
     def register(self, declaration: str) -> SkillInfo:
         """Prove and register a declaration (YAML). Raises InvalidInputError with the reason of a refusal."""
 
+    def deadline_s(self, task: str) -> float:
+        """The declared end-to-end deadline of a task. Raises InvalidInputError where there is none of that name."""
+
     def plan(self, task: str, facts: Mapping[str, Value]) -> Sequence[Step]:
         """Steps that lead from `facts` to the task's goal. Raises InvalidInputError where there are none, and why."""
 

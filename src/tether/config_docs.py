@@ -18,6 +18,7 @@ from typing import Any
 from tether.bridge.arbiter import ArbiterConfig
 from tether.faults.table import FaultTable
 from tether.fusion.classic_config import ClassicConfig
+from tether.ingest.looking import LookingConfig
 from tether.motion.config import MotionConfig
 from tether.rewards.config import RewardConfig
 from tether.safety.settings import SafetySettings
@@ -32,6 +33,7 @@ SCHEMAS: dict[str, type] = {
     "motion": MotionConfig,
     "classic": ClassicConfig,
     "arbiter": ArbiterConfig,
+    "looking": LookingConfig,
     "rewards": RewardConfig,
     "skills": SkillTable,
     "faults": FaultTable,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from tether.doctor.finding import Finding, Machine, Status, ok
+from tether.ingest.machine import THROTTLED_NOW
 
 GIB = 2**30
 MEMORY_FAIL_GIB = 0.5
@@ -18,8 +19,6 @@ DISK_WARN_GIB = 2.0
 # "Frequency management and thermal control"); laptops and servers have similar limits.
 HOT_C = 75.0
 THROTTLES_C = 80.0
-# Bits of `vcgencmd get_throttled` (Raspberry Pi documentation, vcgencmd).
-THROTTLED_NOW = {0: "under-voltage", 1: "frequency capped", 2: "throttled", 3: "soft temperature limit"}
 # A clock before this has never been set: the Pi has no battery-backed clock unless one is fitted.
 EARLIEST_S = 1_735_689_600  # 2025-01-01
 GOVERNORS = ("performance", "schedutil", "ondemand")

@@ -48,6 +48,13 @@ class Reason(str, Enum):
     BAD_LENGTH = "bad_length"
     VELOCITY_MISSING = "velocity_missing"
 
+    # nothing wrong with the picture: the eyes left it out, see tether.ingest.looking
+    OVERLOAD = "overload"
+    THROTTLED = "throttled"
+    HOT = "hot"
+    LITTLE_MEMORY = "little_memory"
+    COAST_ASKED = "coast_asked"
+
 
 @dataclass(frozen=True)
 class Rejection:

@@ -18,6 +18,7 @@ from tether.codec import convert, sensors
 from tether.contracts import CameraModel, SampleRef, Stream
 from tether.ingest.camera import CompressedImage, RawImage
 from tether.lockstep import Needs, TickInputs
+from tether_ingest.eyes_governor import EyesGovernor
 
 
 class CameraIngestNode(StageNode):
@@ -42,6 +43,7 @@ class CameraIngestNode(StageNode):
         self._images: dict[int, RawImage | CompressedImage] = {}
         self._feature = self.outlet(topics.IMAGE_FEATURE)
         self._reporter = StreamReporter(self, Stream.CAMERA)
+        self._governor = EyesGovernor(self) if self.mode is Mode.REALTIME else None
         self.world_inlets()
         self.inlet(topics.CAMERA_INFO, self._on_info)
         if self._compressed:
@@ -54,6 +56,8 @@ class CameraIngestNode(StageNode):
         self._episode = int(start.episode)
         self._received = 0
         self._stage.reset()
+        if self._governor is not None:
+            self._governor.begin_episode()
         self._runtimes.begin(convert.to_ns(start.stamp))
 
     def on_tick(self, inputs: TickInputs) -> None:
@@ -79,7 +83,12 @@ class CameraIngestNode(StageNode):
                 return
             ref = SampleRef(Stream.CAMERA, image.stamp_ns, self._received)
             self._received += 1
-            self._look(ref, image, self._camera, self.now_ns())
+            now_ns = self.now_ns()
+            left_out = None if self._governor is None else self._governor.left_out(ref.stamp_ns)
+            if left_out is None:
+                self._look(ref, image, self._camera, now_ns)
+            else:
+                self._reporter.leave_out(ref.stamp_ns, now_ns, left_out)
 
         return take
 
@@ -93,7 +102,11 @@ class CameraIngestNode(StageNode):
         start_ns = time.monotonic_ns()
         result = self._stage.ingest(image, camera, now_ns, ref.sequence)
         self._reporter.note(ref.stamp_ns, now_ns, result)
-        latency = {"decode": time.monotonic_ns() - start_ns} if self.mode is Mode.REALTIME else {}
+        latency: dict[str, int] = {}
+        if self._governor is not None:
+            latency["decode"] = time.monotonic_ns() - start_ns
+            if result.rejection is None:
+                self._governor.looked(latency["decode"])
         self._feature.send(convert.image_feature_message(result.feature, self._episode, latency))
         self._runtimes.look(ref.stamp_ns)
 

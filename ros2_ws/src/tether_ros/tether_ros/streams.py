@@ -11,7 +11,7 @@ from tether.contracts import JointSample, SampleRef, Stream
 from tether.ingest.admission import ClockJump
 from tether.ingest.health import StreamHealth
 from tether.ingest.joints import JointIngest, JointReading
-from tether.ingest.rejection import Rejection
+from tether.ingest.rejection import Reason, Rejection
 from tether.lockstep import TickInputs
 from tether_ros.node import Mode, StageNode
 
@@ -57,6 +57,10 @@ class StreamReporter:
         if rejection is not None:
             self._node.complain(self._stream, rejection.reason.value, rejection.detail)
         self._health.note(stamp_ns, now_ns, time.monotonic_ns(), None if rejection is None else rejection.reason)
+
+    def leave_out(self, stamp_ns: int, now_ns: int, reason: Reason) -> None:
+        """Count one sample that nothing is wrong with, and that nobody looked at."""
+        self._health.note(stamp_ns, now_ns, time.monotonic_ns(), reason)
 
     def _report(self) -> None:
         now_ns = self._node.now_ns()

@@ -242,6 +242,8 @@ def _trace(arguments: argparse.Namespace) -> int:
         at_s = graph.nodes[edge.source].stamp_ns * 1e-9
         say(f"{number + 1:3}  {at_s:7.2f} s  {edge.skill} ({edge.way}), attempt {edge.attempt}, {spent_s:.2f} s: ")
         say(f"{edge.failure or edge.status}  [{edge.why}]\n")
+    for event in graph.breakers:
+        say(f"breaker  {event.stamp_ns * 1e-9:7.2f} s  {event}\n")
     wrong = graph.judgements()
     if not wrong:
         say("the judgement went wrong nowhere\n")

@@ -190,6 +190,15 @@ class FactSpec:
 
 
 @dataclass(frozen=True)
+class EdgeRules:
+    """When a skill is no longer tried from a state; see `tether.agent.edges`."""
+
+    failures: int = bounded(1, 100, default=4, doc="since its last success, until the edge opens")
+    runs: int = bounded(1, 1000, default=10, doc="of tasks, the present one among them, in which failures count")
+    cool_s: float = bounded(0.1, 3600.0, unit="s", default=30.0, doc="after which an open edge is tried once")
+
+
+@dataclass(frozen=True)
 class DomainSpec:
     """The facts. exclusive: at most one of each group holds; guards: facts without which nothing runs at all, and
     which only a person brings back."""
@@ -198,3 +207,4 @@ class DomainSpec:
     exclusive: tuple[tuple[str, ...], ...]
     guards: tuple[str, ...]
     cap_s: float = bounded(0.1, 600.0, unit="s", default=8.0, doc="no skill's time limit may be above it")
+    edges: EdgeRules = EdgeRules()

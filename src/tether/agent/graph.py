@@ -13,6 +13,7 @@ from typing import Any
 
 from tether.agent.calls import Fact
 from tether.agent.deadline import Timeliness
+from tether.agent.edges import EdgeEvent
 from tether.errors import Fault, InvalidInputError
 from tether.files import replaced
 
@@ -83,6 +84,8 @@ class RunGraph:
     failure: str | None = None
     timeliness: Timeliness | None = None
     """How its deadline was kept; None while it runs."""
+    breakers: list[EdgeEvent] = field(default_factory=list)
+    """What became of edges' circuit breakers during the run, in order."""
 
     def judgements(self) -> list[Judgement]:
         """Every step at which the judgement was wrong, in order; the first is the one that is asked for."""
@@ -120,7 +123,9 @@ class RunGraph:
             edges = [Edge(**{**edge, "expected": tuple(edge["expected"])}) for edge in data["edges"]]
             kept = data.get("timeliness")
             timeliness = None if kept is None else Timeliness(**kept)
-            return RunGraph(**{**data, "nodes": nodes, "edges": edges, "timeliness": timeliness})
+            events = [EdgeEvent(**{**event, "state": tuple(event["state"])}) for event in data.get("breakers", [])]
+            made = {"nodes": nodes, "edges": edges, "timeliness": timeliness, "breakers": events}
+            return RunGraph(**{**data, **made})
         except (OSError, ValueError, KeyError, TypeError) as error:
             fault = Fault(str(path), str(error) or type(error).__name__, f"a run of format {FORMAT}")
             raise InvalidInputError("run", [fault], "`tether agent run` writes one an episode") from error

@@ -14,6 +14,7 @@ from typing import Any
 from tether.agent.calls import Call, Feedback, Outcome, Status
 from tether.agent.desk import CallDesk, world_ended
 from tether.agent.domain import Domain
+from tether.agent.edges import EdgeBreakers
 from tether.agent.evaluation import save_run, skills_of, timeliness_of
 from tether.agent.graph_robot import ClosedError, EpisodeBegun, GraphRobot
 from tether.agent.observing import place_of
@@ -95,6 +96,7 @@ class CallLoop:
         self._robot, self._domain, self._ways = robot, domain, ways
         self._desk = CallDesk(domain)
         self._jobs: queue.Queue[_Job] = queue.Queue()
+        self._breakers = EdgeBreakers(domain.spec.edges, time.monotonic_ns)
         self._runner: TaskRunner | None = None
         self._closed = False
 
@@ -112,7 +114,7 @@ class CallLoop:
         try:
             while True:
                 self._robot.await_episode(place_of({}))
-                self._runner = runner_of(self._robot, self._domain, self._ways)
+                self._runner = runner_of(self._robot, self._domain, self._ways, self._breakers)
                 self._serve()
         except ClosedError:
             return
@@ -167,11 +169,13 @@ class CallLoop:
             job.outcome.set_result(Outcome(job.call.call_id, Status.CANCELLED, "the agent has ended"))
 
 
-def runner_of(robot: GraphRobot, domain: Domain, ways: Mapping[str, str]) -> TaskRunner:
+def runner_of(
+    robot: GraphRobot, domain: Domain, ways: Mapping[str, str], breakers: EdgeBreakers | None = None
+) -> TaskRunner:
     """In lockstep deadlines are of the world's time; in real time of a steady clock, which a slow world cannot stop."""
-    if robot.lockstep:
-        return TaskRunner(domain, robot, ways, settle_ns=SETTLE_NS)
-    return TaskRunner(domain, robot, ways, settle_ns=LIVE_SETTLE_NS, clock_ns=time.monotonic_ns)
+    clock_ns = robot.now_ns if robot.lockstep else time.monotonic_ns
+    settle_ns = SETTLE_NS if robot.lockstep else LIVE_SETTLE_NS
+    return TaskRunner(domain, robot, ways, settle_ns=settle_ns, clock_ns=clock_ns, breakers=breakers)
 
 
 def read_records(path: Path) -> dict[int, dict[str, Any]]:

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from tether.agent.calls import Call, Feedback, Outcome, Status
 from tether.agent.deadline import DeadlineWatch
 from tether.agent.declaration import OPERATOR, AgentTask, TaskSkill
-from tether.agent.domain import Domain, parameters_of
+from tether.agent.domain import Domain, State, parameters_of
+from tether.agent.edges import BreakerState, EdgeBreakers, EdgeEvent, edge_key
 from tether.agent.execution import CANCELLED, DEADLINE, GATE_HOLDS, WORKER_LOST, SkillExecutor
 from tether.agent.experience import RECALLED, Experience, Recalled
 from tether.agent.facts import Condition, Literal, unmet
@@ -25,6 +26,7 @@ NEEDS_OPERATOR = "needs_operator"
 SETTLE_NS = 1_000_000_000
 """How long the declared start of a task may take to be seen in lockstep."""
 RETRY = "retry the task"
+EDGE_OPEN = "edge_open"
 DETOURS_MAX = 3
 """Detours to the unmet precondition of one skill; past it a person is asked."""
 
@@ -76,11 +78,13 @@ class TaskRunner:
         memory: Experience | None = None,
         settle_ns: int = SETTLE_NS,
         clock_ns: Callable[[], int] | None = None,
+        breakers: EdgeBreakers | None = None,
     ) -> None:
         """settle_ns: how long the declared start of a task may take to be seen. clock_ns: that the deadlines of tasks
-        are of; the robot's where None."""
+        are of; the robot's where None. breakers: those that outlive this runner; its own where None."""
         self._settle_ns = settle_ns
         self.clock_ns = clock_ns or robot.now_ns
+        self.breakers = breakers or EdgeBreakers(domain.spec.edges, self.clock_ns)
         self.domain = domain
         self.robot = robot
         self.ways = ways
@@ -120,6 +124,8 @@ class _Run:
         self._recalled: Recalled | None = None
         self._domain, self._robot, self._ways, self._usable = runner.domain, runner.robot, runner.ways, runner.usable
         self._executor, self._task, self._values = runner.executor, task, values
+        self._breakers = runner.breakers
+        self._breakers.begin_run()
         self._graph = RunGraph(task.name, task_id, values)
         self._todo: deque[_Step] = deque()
         self._attempts: Counter[str] = Counter()
@@ -184,6 +190,11 @@ class _Run:
             return None
         if self._unmet(skill.requires):
             return self._detour(skill)
+        before = self._state()
+        if self._breakers.is_open(skill, before):
+            return self._around(skill, before)
+        if self._breakers.state(skill, before) is BreakerState.HALF_OPEN:
+            self._event(skill, before, "trial")
         return self._call(skill, step, on_feedback, cancelled)
 
     def _arrived(self) -> TaskRun | None:
@@ -201,10 +212,24 @@ class _Run:
         if self._detours[what] > DETOURS_MAX:
             return self._ask("precondition_not_met", f"{what}: {lacks}")
         self._decisions += 1
-        plan = quickest_plan(self._domain, self._state(), wanted, self._usable)
+        state = self._state()
+        plan = quickest_plan(self._domain, state, wanted, self._usable, self._breakers.is_open)
         if not plan:
-            return self._ask("no_plan", f"{what}: {lacks}")
+            barred = quickest_plan(self._domain, state, wanted, self._usable)
+            return self._ask(EDGE_OPEN if barred else "no_plan", f"{what}: {lacks}")
         self._todo.extendleft(_Step(name, f"detour to {what}: {lacks}", True) for name in reversed(plan))
+        return None
+
+    def _around(self, skill: TaskSkill, state: State) -> TaskRun | None:
+        """The edge from `state` is open: go to the goal another way, or ask a person; never again and again."""
+        self._event(skill, state, "avoided")
+        self._detours[EDGE_OPEN] += 1
+        self._decisions += 1
+        plan = quickest_plan(self._domain, state, self._task.wants, self._usable, self._breakers.is_open)
+        if not plan or self._detours[EDGE_OPEN] > DETOURS_MAX:
+            wait_s = self._breakers.half_open_in_s(skill, state)
+            return self._ask(EDGE_OPEN, f"{self._graph.breakers[-1]}; it may be tried again in {wait_s:.1f} s")
+        self._todo = deque(_Step(name, f"around {skill.name}, whose edge is open", True) for name in plan)
         return None
 
     def _call(
@@ -219,6 +244,7 @@ class _Run:
         attempt = self._attempts[name]
         known = {parameter.name for parameter in skill.parameters}
         parameters = {key: value for key, value in self._values.items() if key in known}
+        before = self._state()
         call_id = f"{self._graph.task_id}/{len(self._graph.edges) + 1}-{name}"
         call = Call(call_id, self._graph.task_id, name, parameters, self._robot.now_ns() + self._deadline.left_ns())
         number = (len(self._graph.edges) + 1, len(self._graph.edges) + len(self._todo))
@@ -237,6 +263,7 @@ class _Run:
             detail = f"{outcome.status.value}, {outcome.failure}; asked the sensors"
             outcome = self._executor.verify(call)
         self._edge(skill, step, call, outcome, attempt, detail)
+        self._count(skill, before, outcome)
         if outcome.status is Status.DONE:
             self._todo.popleft()
             return None
@@ -262,7 +289,25 @@ class _Run:
         self._todo.extendleft(_Step(name, f"recovery from {failure}", True) for name in reversed(steps))
         return None
 
+    def _count(self, skill: TaskSkill, before: State, outcome: Outcome) -> None:
+        """Tell the edge's breaker. What the gate, a deadline or a person ended, and what only a person can mend, is no
+        failure of the edge."""
+        if outcome.status is Status.DONE:
+            failures = self._breakers.failures(skill, before)
+            if self._breakers.worked(skill, before):
+                self._event(skill, before, "closed", failures)
+            return
+        mode = skill.failures.get(outcome.failure or "")
+        ours = mode is not None and mode.recovery != (OPERATOR,)
+        if (ours or outcome.failure == WORKER_LOST) and self._breakers.failed(skill, before):
+            self._event(skill, before, "opened")
+
     # -- The graph ---------------------------------------------------------------------------------------------------
+
+    def _event(self, skill: TaskSkill, state: State, event: str, failures: int | None = None) -> None:
+        count = self._breakers.failures(skill, state) if failures is None else failures
+        now_ns = self._robot.now_ns()
+        self._graph.breakers.append(EdgeEvent(now_ns, *edge_key(skill, state), event, count))
 
     def _node(self) -> int:
         robot, graph = self._robot, self._graph

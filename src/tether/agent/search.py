@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tether.agent.declaration import TaskSkill
 from tether.agent.domain import Domain, State, lacking
@@ -43,11 +43,16 @@ def reachable_states(domain: Domain, starts: Iterable[State]) -> list[State]:
 
 
 def quickest_plan(
-    domain: Domain, state: State, goal: Condition, usable: Mapping[str, TaskSkill] | None = None
+    domain: Domain,
+    state: State,
+    goal: Condition,
+    usable: Mapping[str, TaskSkill] | None = None,
+    avoid: Callable[[TaskSkill, State], bool] = lambda skill, state: False,
 ) -> tuple[str, ...] | None:
     """The skills that lead from `state` to `goal` in the least time by their measured means; None where none do.
 
     usable: the skills to choose from, all where None. Each is taken to have its effect: failures are for recoveries.
+    avoid: whether a skill must not be used from a state.
     """
     skills = domain.skills if usable is None else usable
     start = dict(state)
@@ -63,7 +68,7 @@ def quickest_plan(
         if not lacking(goal, state):
             return _path(came, key)
         for name, skill in skills.items():
-            if not lacking(skill.requires, state):
+            if not lacking(skill.requires, state) and not avoid(skill, state):
                 following = domain.after(state, skill.achieves)
                 heapq.heappush(todo, (spent_s + skill.mean_s, next(order), following, (key, name)))
     return None

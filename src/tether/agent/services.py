@@ -7,6 +7,7 @@ process that executes, so a gateway over it has one worker, and nobody can verif
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,6 +18,7 @@ from tether.agent.calls import Call, Feedback, Outcome, Value
 from tether.agent.declaration import AgentTask, TaskSkill
 from tether.agent.desk import CallDesk, world_ended
 from tether.agent.domain import Domain, lacking, load_domain, misfits
+from tether.agent.edges import EdgeBreakers
 from tether.agent.machine import Machine, pruned
 from tether.agent.observing import Place
 from tether.agent.proof import require_proved
@@ -48,6 +50,7 @@ class SimulatedAgent:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="robot")
         self._robot: SimRobot | None = None
         self._runner: TaskRunner | None = None
+        self._breakers = EdgeBreakers(domain.spec.edges, time.monotonic_ns)
         self._seed = 0
         self._desk = CallDesk(domain)
 
@@ -82,7 +85,7 @@ class SimulatedAgent:
             raise AssertionError("a robot is there")
         self._robot.begin(self._seed, Place(0.215, -0.085))
         self._seed += 1
-        self._runner = TaskRunner(self._domain, self._robot, self._ways)
+        self._runner = TaskRunner(self._domain, self._robot, self._ways, breakers=self._breakers)
         for _ in range(SETTLE_DECISIONS):
             self._robot.advance()
 

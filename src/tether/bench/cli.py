@@ -26,6 +26,7 @@ BENCHMARKS = {
         "tether.memory.bench",
         "what remembering costs, a plan from memory against search, places found again by their looks",
     ),
+    "handover": ("tether.memory.handover_bench", "agents' turns by shared state: from one's write to another's read"),
     "encoder": ("tether.bench.encoder", "encoder and policy of the student against torch and bare ONNX Runtime"),
     "graph": ("tether.bench.graph", "peak rate, latency from sensor to command, CPU and memory of each node"),
 }

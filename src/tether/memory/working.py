@@ -129,6 +129,11 @@ class WorkingMemory:
         finally:
             pubsub.close()
 
+    def followers(self) -> int:
+        """How many follow it now."""
+        (_, count), *_ = self._client.pubsub_numsub(self.key)
+        return int(count)
+
     def expire(self, keep_s: int) -> None:
         """The task is over: forget it after `keep_s`."""
         self._client.expire(self.key, keep_s)

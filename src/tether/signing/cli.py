@@ -9,12 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from tether.errors import Fault, InvalidInputError, TetherError
-from tether.signing import shipped
+from tether.signing import release, shipped
 from tether.signing.ecdsa import PrivateKey, PublicKey
 from tether.signing.floors import Floors
-from tether.signing.revocations import Revocations, read_revocations, revocations_path, write_revocations
+from tether.signing.revocations import (
+    Revocations,
+    install_revocations,
+    read_revocations,
+    revocations_path,
+    write_revocations,
+)
 from tether.signing.sign import development_key_path, sign_file, sign_locally
-from tether.signing.statement import Kind
+from tether.signing.statement import SUFFIX, Kind
 from tether.signing.trust import Purpose, install_key, trusted_keys
 
 _MANIFEST = "manifest.json"
@@ -26,7 +32,7 @@ def add_parser(subparsers: Any) -> None:
         "sign",
         help="sign models and skills",
         description="Without --key: sign for this machine, with its development key. With --key: sign for others; the "
-        "signature goes beside the file. A folder stands for the manifest.json in it.",
+        "signature goes beside the file. A folder stands for the manifest.json in it. docs/integrity.md has keys.",
     )
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="file or model folder to sign")
     parser.add_argument("--key", type=Path, help="private key to sign with (PEM, permissions 600)")
@@ -34,11 +40,16 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--release", type=int, metavar="N", help="its version, counting up; needed with --key")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
-        "--shipped", action="store_true", help="make this machine's key and sign what ships (set-up's step)"
+        "--shipped",
+        action="store_true",
+        help="make this machine's key and sign what ships (set-up's step); with --key and --release: sign a release",
     )
     what.add_argument("--pin", action="store_true", help="pin what lies in models/ in the source, for a release")
     what.add_argument("--make-key", type=Path, metavar="OUT", help="make a key for a robot; public half in OUT.pub")
     what.add_argument("--install-key", type=Path, metavar="PUB", help="trust a robot's key on this machine")
+    what.add_argument("--add-release-key", type=Path, metavar="PUB", help="put a release key into this source")
+    what.add_argument("--remove-key", metavar="ID", help="trust a key no more, in this source or on this machine")
+    what.add_argument("--install-revocations", type=Path, metavar="LIST", help="take a list that was signed elsewhere")
     what.add_argument("--revoke", metavar="ID", help="SHA-256 or key id that is not to be executed; needs --reason")
     what.add_argument(
         "--accept-floors", action="store_true", help="take version floors that may be old; needs --reason"
@@ -63,6 +74,9 @@ def _chosen(arguments: argparse.Namespace) -> Callable[[argparse.Namespace], Non
         ("pin", _pin),
         ("make_key", _make_key),
         ("install_key", _install_key),
+        ("add_release_key", _add_release_key),
+        ("remove_key", _remove_key),
+        ("install_revocations", _install_revocations),
         ("revoke", _revoke),
         ("accept_floors", _accept_floors),
     ):
@@ -92,6 +106,13 @@ def _sign(arguments: argparse.Namespace) -> None:
 
 
 def _shipped(arguments: argparse.Namespace) -> None:
+    if arguments.key is not None:
+        if arguments.release is None or arguments.name is not None:
+            found = f"name {arguments.name!r}, release {arguments.release!r}"
+            raise InvalidInputError("sign", [Fault("--shipped --key", found, "its --release, and no --name")])
+        written = release.sign_release(PrivateKey.load(arguments.key), arguments.release)
+        _say(f"release {arguments.release}: {len(written)} files signed; commit their {SUFFIX} files")
+        return
     unsigned = shipped.provision(_say)
     if unsigned is not None:
         raise unsigned
@@ -120,6 +141,23 @@ def _install_key(arguments: argparse.Namespace) -> None:
     _say(f"key {public.id} {'is trusted now' if new else 'was trusted already'}")
 
 
+def _add_release_key(arguments: argparse.Namespace) -> None:
+    path: Path = arguments.add_release_key
+    public = PublicKey.from_pem(path.read_text(encoding="utf-8"), str(path))
+    new = release.add_release_key(public)
+    _say(f"key {public.id} {'is a release key now' if new else 'was one already'}: {release.SOURCE}")
+
+
+def _remove_key(arguments: argparse.Namespace) -> None:
+    purpose = release.remove_key(arguments.remove_key)
+    _say(f"{purpose.value} key {arguments.remove_key} is trusted no more")
+
+
+def _install_revocations(arguments: argparse.Namespace) -> None:
+    found = install_revocations(arguments.install_revocations, trusted_keys())
+    _say(f"list {found.sequence} revokes {len(found.sha256)} contents and {len(found.key_ids)} keys")
+
+
 def _revoke(arguments: argparse.Namespace) -> None:
     what, reason = str(arguments.revoke), (arguments.reason or "").strip()
     if len(what) not in (32, 64) or set(what) - set("0123456789abcdef") or not reason:
@@ -133,7 +171,7 @@ def _revoke(arguments: argparse.Namespace) -> None:
     contents, keys = (more, {}) if len(what) == 64 else ({}, more)
     new = Revocations(old.sequence + 1, {**old.sha256, **contents}, {**old.key_ids, **keys})
     write_revocations(path, new, key)
-    _say(f"list {new.sequence} revokes {len(new.sha256)} contents and {len(new.key_ids)} keys")
+    _say(f"list {new.sequence} revokes {len(new.sha256)} contents and {len(new.key_ids)} keys: {path}")
 
 
 def _accept_floors(arguments: argparse.Namespace) -> None:

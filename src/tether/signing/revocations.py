@@ -1,19 +1,22 @@
 """What was signed and is not to be executed any more: a signed list that only grows newer.
 
 The list names contents by SHA-256 and keys by id. It carries a number that may not fall; once a list was seen here, its
-absence refuses everything, for deleting it must not bring back what it revokes.
+absence refuses everything, for deleting it must not bring back what it revokes. A key that a list revoked signs no list
+any more: whoever has stolen it could otherwise write a newer one that no longer names it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tether.errors import Fault, InvalidInputError
 from tether.signing.ecdsa import PrivateKey
-from tether.signing.files import read_regular, state_folder, write_whole
+from tether.signing.files import private_folder, read_regular, state_folder, write_whole
 from tether.signing.floors import Floors
 from tether.signing.statement import Kind, Reason, Signature, SignatureRefusedError, Statement
 from tether.signing.trust import Purpose, TrustedKey
@@ -41,7 +44,10 @@ def revocations_path() -> Path:
 
 
 def write_revocations(path: Path, revocations: Revocations, key: PrivateKey) -> None:
-    """Sign and write. Raises OSError."""
+    """Sign and write. Raises OSError, and InvalidInputError for a list that revokes the key that it is signed with."""
+    if key.public.id in revocations.key_ids:
+        fault = Fault("signed with", key.public.id, "another key of this package than those that the list revokes")
+        raise InvalidInputError("revocations", [fault], "make and install a new key first: `tether sign --make-key`")
     body = json.dumps(
         {"sequence": revocations.sequence, "sha256": dict(revocations.sha256), "keys": dict(revocations.key_ids)},
         sort_keys=True,
@@ -82,8 +88,35 @@ def read_revocations(path: Path, keys: Mapping[str, TrustedKey], floors: Floors,
         raise _refused(path, "a list that is not the one that was signed", f"SHA-256 {statement.sha256}")
     if found.sequence < floor:
         raise _refused(path, f"list {found.sequence}", f"list {floor} or newer, which was in use here")
+    if floors.of(_as_signer(signature.key_id)) or signature.key_id in found.key_ids:
+        raise _refused(path, f"a list signed by {signature.key_id}, which is revoked", "one signed by another key")
     floors.raise_to(NAME, found.sequence)
+    for key_id in found.key_ids:
+        floors.raise_to(_as_signer(key_id), 1)
     return found
+
+
+def install_revocations(source: Path, keys: Mapping[str, TrustedKey]) -> Revocations:
+    """Take a list that was brought here, if a physical robot would: signed by a release or robot key, and no older one.
+
+    Raises SignatureRefusedError, and then the list that was here stays; OSError.
+    """
+    data, target = read_regular(source, LIST_MAX), revocations_path()
+    private_folder(target.parent)
+    incoming = target.with_name(f"{target.name}.incoming")
+    write_whole(incoming, data)
+    try:
+        with Floors() as floors:
+            found = read_revocations(incoming, keys, floors, physical=True)
+            os.replace(incoming, target)
+    finally:
+        incoming.unlink(missing_ok=True)
+    return found
+
+
+def _as_signer(key_id: str) -> str:
+    """Under what it is kept that a key signs no lists any more."""
+    return hashlib.sha256(f"revoked\n{key_id}".encode()).hexdigest()[:20]
 
 
 def _texts(mapping: object) -> dict[str, str]:

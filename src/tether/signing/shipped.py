@@ -49,6 +49,11 @@ def pinned() -> list[tuple[Path, Kind, str]]:
     return [] if folder is None else [(folder / name, Kind(kind), sha) for name, (kind, sha) in sorted(PINS.items())]
 
 
+def name_of(path: Path) -> str:
+    """What a pinned file is called when a release is signed: its path below models/."""
+    return path.relative_to(resource_path("models") if (folder := _folder()) is None else folder).as_posix()
+
+
 def found() -> dict[str, tuple[str, str]]:
     """What lies in models/ now, in the form of PINS."""
     folder = _folder()

@@ -1,8 +1,8 @@
 """Whose signatures count: keys in this package, and nowhere else.
 
-Release keys stand in this source. Keys of the machine (its development key, the owner's key for a robot) are put into
-the installed package at set-up, as `machine_keys.json` beside this module; it is looked for there only: neither next to
-what is to be verified, nor in the working folder, nor in the network.
+Release keys stand in the source, in `release_keys.py`. Keys of the machine (its development key, the owner's key for a
+robot) are put into the installed package at set-up, as `machine_keys.json` beside this module; it is looked for there
+only: neither next to what is to be verified, nor in the working folder, nor in the network.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from enum import Enum
 from pathlib import Path
 
 from tether.errors import Fault, InvalidInputError
+from tether.signing import release_keys
 from tether.signing.ecdsa import PublicKey
 from tether.signing.files import read_regular, write_whole
 
@@ -33,10 +34,6 @@ class Purpose(str, Enum):
     """Made at set-up on a machine for that machine; refused on a physical robot."""
 
 
-RELEASE_KEYS: tuple[str, ...] = ()
-"""Public keys of the project's releases, in PEM. None is issued yet; docs/integrity.md says what a clone trusts."""
-
-
 @dataclass(frozen=True)
 class TrustedKey:
     """A public key and what it is for."""
@@ -47,7 +44,7 @@ class TrustedKey:
 
 def trusted_keys(machine_keys: Path | None = None) -> dict[str, TrustedKey]:
     """Key id → key, of all keys in this package. InvalidInputError where the machine's are damaged."""
-    keys = [TrustedKey(PublicKey.from_pem(pem, "release key"), Purpose.RELEASE) for pem in RELEASE_KEYS]
+    keys = [TrustedKey(PublicKey.from_pem(pem, "release key"), Purpose.RELEASE) for pem in release_keys.RELEASE_KEYS]
     keys += _read(MACHINE_KEYS if machine_keys is None else machine_keys)
     return {key.public.id: key for key in keys}
 
@@ -74,6 +71,14 @@ def install_key(public: PublicKey, purpose: Purpose, machine_keys: Path | None =
         raise InvalidInputError("key", [Fault("robot keys", str(len(others)), f"at most {KEYS_MAX}")])
     _write(path, [*others, *development[-KEYS_MAX:]])
     return True
+
+
+def uninstall_key(key_id: str, machine_keys: Path | None = None) -> None:
+    """Take a key of this machine out of the installed package; one that is not there changes nothing."""
+    path = MACHINE_KEYS if machine_keys is None else machine_keys
+    keys = _read(path)
+    if any(key.public.id == key_id for key in keys):
+        _write(path, [key for key in keys if key.public.id != key_id])
 
 
 def purposes(keys: Mapping[str, TrustedKey]) -> set[Purpose]:

@@ -7,13 +7,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether.alternatives.naming import has_alternatives, manifest_hashes
+from tether.alternatives.naming import parse_name as parse_alternative
+from tether.alternatives.opening import policy_with_alternatives
 from tether.bridge.arbiter import Arbiter, ArbiterConfig, Arbitration, load_arbiter_config
 from tether.bridge.pair_fields import PairShape
 from tether.bridge.pairs import Pair, PairStage
@@ -85,6 +88,9 @@ def policy_kit(name: str) -> PolicyKit:
     """The kit of a policy by name; raises InvalidInputError naming the ones there are."""
     if is_student(name):
         return _student_kit(parse_name(name))
+    if has_alternatives(name):
+        wanted, base = parse_alternative(name), policy_kit("classic")
+        return replace(base, make=lambda: policy_with_alternatives(wanted, base.make(), robot(), skills()))
     kits = {
         "scripted": PolicyKit(lambda: ScriptedPolicy(robot(), skills()), NoEstimator, is_oracle=True, pictures=False),
         "classic": PolicyKit(
@@ -197,6 +203,8 @@ def settings_hashes(task_name: str, profile_name: str, policy: str | None = None
             hashes[f"student {part}"] = read_manifest(student.model_folder(part)).sha256
         if student.yolo is not None:
             hashes["yolo"] = yolo_manifest(student.yolo).sha256
+    if policy is not None and has_alternatives(policy):
+        hashes |= manifest_hashes(parse_alternative(policy))
     return hashes
 
 

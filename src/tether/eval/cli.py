@@ -35,7 +35,10 @@ def add_parser(subparsers: Any) -> None:
         "the same file and the code is the same.",
     )
     parser.add_argument(
-        "--policy", required=True, help="student, student@FOLDER, classic, or an oracle: scripted, teacher"
+        "--policy",
+        required=True,
+        help="student, student@FOLDER, classic, classic+codebook, classic+diffusion, classic+speed, classic+precision, "
+        "classic+staged, or an oracle: scripted, teacher",
     )
     parser.add_argument("--task", default="pick", help="name in config/tasks or a YAML file (default: %(default)s)")
     parser.add_argument(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tether.alternatives.naming import has_alternatives, model_folders
+from tether.alternatives.naming import parse_name as parse_alternative
 from tether.models.manifest import MANIFEST_FILE
 from tether.resources import resource_path
 from tether.signing.statement import Kind
@@ -17,6 +19,8 @@ def signed_artefacts(policy: str) -> dict[Path, Kind]:
     a folder is not there."""
     if policy == "teacher":
         return {resource_path("models", policy) / MANIFEST_FILE: Kind.MODEL}
+    if has_alternatives(policy):
+        return {folder / MANIFEST_FILE: Kind.MODEL for folder in model_folders(parse_alternative(policy))}
     if not is_student(policy):
         return {}
     name = parse_name(policy)

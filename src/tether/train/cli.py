@@ -12,6 +12,7 @@ TRAININGS = {
     "teacher": ("tether.teacher.cli", "hybrid-action teacher on the world's true state"),
     "student": ("tether.student.cli", "student on late, noisy sensors, distilled from a teacher"),
     "online": ("tether.bridge.cli", "student's policy, from the pairs of a robot that is running"),
+    "alternatives": ("tether.alternatives.cli", "codebook and diffusion head for the parameters of reach and grasp"),
     "hybrid": ("tether.learning.cli", "hybrid SAC on any Gymnasium environment with hybrid actions"),
 }
 """Name → module with `add_arguments(parser)` and `run(arguments) -> int`, and what it trains."""

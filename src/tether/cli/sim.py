@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     a = arguments
     require_settings(a.policy, a.task, a.profile)  # before anything is started or written
-    setting = Setting(a.policy, a.task, a.profile, True, a.seed)
+    setting = Setting(a.policy, a.task, a.profile, graph=True, seed=a.seed, realtime=a.realtime)
     folder = _new_run_folder(RUNS)
     bag = None if a.no_record else folder / "bag"
     graph = GraphRun(setting, a.episodes, not a.realtime, bag, a.composed, folder / "log")

@@ -15,7 +15,7 @@ from tether.results import header
 
 @dataclass(frozen=True)
 class Setting:
-    """What was evaluated. graph: through the live nodes in lockstep instead of the core loop."""
+    """What was evaluated. graph: through the live nodes instead of the core loop. realtime: those not in lockstep."""
 
     policy: str
     task: str
@@ -24,6 +24,7 @@ class Setting:
     seed: int
     truth_age_ms: float = 0.0
     arbitration: Arbitration = Arbitration.STUDENT_ALONE
+    realtime: bool = False
 
     def key(self) -> dict[str, Any]:
         """Everything that an episode's result depends on besides its seed."""
@@ -32,6 +33,7 @@ class Setting:
             "task": self.task,
             "profile": self.profile,
             "graph": self.graph,
+            "realtime": self.realtime,
             "truth_age_ms": self.truth_age_ms,
             "arbiter": self.arbitration.value,
             "task_sha256": task(self.task).sha256,
@@ -64,7 +66,8 @@ def as_json(setting: Setting, results: Sequence[EpisodeResult]) -> dict[str, Any
 def as_rows(setting: Setting, results: Sequence[EpisodeResult]) -> list[tuple[str, str]]:
     """Name and value of each figure, for people."""
     s = summarise(results)
-    way = "graph in lockstep" if setting.graph else "core loop"
+    graph = "graph in real time" if setting.realtime else "graph in lockstep"
+    way = graph if setting.graph else "core loop"
     age = f", truth {setting.truth_age_ms:g} ms old" if setting.truth_age_ms else ""
     return [
         ("setting", f"{setting.policy} on {setting.task}, profile {setting.profile}, {way}{age}{_arbiter(setting)}"),

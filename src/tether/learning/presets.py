@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tether.learning.config import Exploration, Normalise, SacConfig, TrainConfig
+
+_SAC = SacConfig(
+    hidden=(128, 128),
+    critic_hidden=(128,),
+    branch_width=64,
+    actor_rate=1e-3,
+    critic_rate=2e-3,
+    polyak=0.02,
+    choice_entropy=(0.3, 0.02),
+    param_entropy=(-0.3, -2.0),
+    param_spread=0.5,
+)
 
 PRESETS: dict[str, TrainConfig] = {
     "platform": TrainConfig(
-        sac=SacConfig(
-            hidden=(128, 128),
-            critic_hidden=(128,),
-            branch_width=64,
-            actor_rate=1e-3,
-            critic_rate=2e-3,
-            polyak=0.02,
-            choice_entropy=(0.3, 0.02),
-            param_entropy=(-0.3, -2.0),
-            param_spread=0.5,
-        ),
+        sac=_SAC,
         steps=15_000,
         warmup_steps=1000,
         updates_per_step=0.5,
@@ -31,20 +35,7 @@ PRESETS: dict[str, TrainConfig] = {
         checkpoint_every=1500,
     ),
     "goal": TrainConfig(
-        sac=SacConfig(
-            hidden=(128, 128),
-            critic_hidden=(128,),
-            branch_width=64,
-            actor_rate=1e-3,
-            critic_rate=2e-3,
-            polyak=0.02,
-            discount=0.98,
-            normalise=Normalise.BOUNDS,
-            reward_scale=0.02,
-            choice_entropy=(0.3, 0.02),
-            param_entropy=(-0.3, -2.0),
-            param_spread=0.5,
-        ),
+        sac=replace(_SAC, discount=0.98, normalise=Normalise.BOUNDS, reward_scale=0.02),
         steps=60_000,
         warmup_steps=2000,
         updates_per_step=0.5,

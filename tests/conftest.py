@@ -67,7 +67,7 @@ def recorded_run(tmp_path_factory: pytest.TempPathFactory) -> RecordedRun:
     folder = tmp_path_factory.mktemp("recorded_run")
     setting = Setting(RecordedRun.policy, RecordedRun.task, RecordedRun.profile, True, RecordedRun.seed)
     with reserved_domain():
-        run = GraphRun(setting, 1, lockstep=True, bag=folder / "bag", log_dir=folder)
+        run = GraphRun(setting, 1, bag=folder / "bag", log_dir=folder)
         return RecordedRun(folder / "bag", run_graph(run))
 
 

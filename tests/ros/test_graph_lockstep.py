@@ -72,7 +72,7 @@ def test_oracle_in_one_process_is_the_core_loop_bit_for_bit_over_episodes(
     domain: int, tmp_path: Path, task: str
 ) -> None:
     setting = Setting("scripted", task, "ideal", True, 7)
-    run = GraphRun(setting, 2, lockstep=True, bag=tmp_path / "bag", composed=True)
+    run = GraphRun(setting, 2, bag=tmp_path / "bag", composed=True)
     with Listener(domain, watched=[topics.TRUTH]) as listener:
         results = run_graph(run)
     assert_recording_is_what_the_core_computes(run.bag, results, setting)
@@ -83,7 +83,7 @@ def test_oracle_in_one_process_is_the_core_loop_bit_for_bit_over_episodes(
 
 def test_classic_on_a_moving_target_is_the_core_loop_and_sees_no_truth(domain: int, tmp_path: Path) -> None:
     setting = Setting("classic", "pick_moving", "ideal", True, 3)
-    run = GraphRun(setting, 1, lockstep=True, bag=tmp_path / "bag", composed=True)
+    run = GraphRun(setting, 1, bag=tmp_path / "bag", composed=True)
     with Listener(domain, watched=[topics.TRUTH, topics.IMAGE]) as listener:
         results = run_graph(run)
     assert_recording_is_what_the_core_computes(run.bag, results, setting)

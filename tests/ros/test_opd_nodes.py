@@ -56,7 +56,7 @@ def recorded_as_computed(bag: Path, setting: Setting) -> list[Any]:
 
 def test_arbiter_in_the_graph_rules_as_in_the_core_loop_and_its_recording_checks(domain: int, tmp_path: Path) -> None:
     setting = Setting("student", "pick_moving", "real", True, 0, arbitration=FALLBACK)
-    run = GraphRun(setting, 1, lockstep=True, bag=tmp_path / "bag", composed=True, log_dir=tmp_path)
+    run = GraphRun(setting, 1, bag=tmp_path / "bag", composed=True, log_dir=tmp_path)
     with Listener(domain, watched=[topics.TRUTH]) as listener:
         run_graph(run)
     assert run.bag is not None
@@ -72,7 +72,7 @@ def test_arbiter_in_the_graph_rules_as_in_the_core_loop_and_its_recording_checks
 
 def test_oracle_teacher_in_the_graph_is_the_core_loops_and_alone_sees_the_truth(domain: int, tmp_path: Path) -> None:
     setting = Setting("classic", str(short_task(tmp_path, 1.5)), "ideal", True, 2, arbitration=ORACLE)
-    run = GraphRun(setting, 1, lockstep=True, bag=tmp_path / "bag", log_dir=tmp_path)
+    run = GraphRun(setting, 1, bag=tmp_path / "bag", log_dir=tmp_path)
     with Listener(domain, watched=[topics.TRUTH]) as listener:
         run_graph(run)
     assert run.bag is not None
@@ -107,7 +107,7 @@ def test_student_that_is_taught_while_it_runs_takes_a_version_between_two_decisi
 
     learner = PolicyLearner(tiny_student, skills().sha256)
     setting = Setting(f"student@{tiny_student}", str(short_task(tmp_path, 3.0)), "real", True, 1)
-    run = OnlineRun(setting, 3, lockstep=True, bag=tmp_path / "bag", composed=True, log_dir=tmp_path, folder=tmp_path)
+    run = OnlineRun(setting, 3, bag=tmp_path / "bag", composed=True, log_dir=tmp_path, folder=tmp_path)
 
     def teach() -> None:
         deadline = time.monotonic() + 300.0

@@ -60,7 +60,7 @@ def core_rewards(seeds: list[int], starts_ns: list[int]) -> list[Reward]:
 def test_the_graphs_rewards_are_the_core_loops_and_only_the_server_is_shown_the_states(
     domain: int, tmp_path: Path
 ) -> None:
-    run = RewardedRun(SETTING, 2, lockstep=True, bag=tmp_path / "bag", composed=True)
+    run = RewardedRun(SETTING, 2, bag=tmp_path / "bag", composed=True)
     with Listener(domain, watched=[topics.MEASURES, topics.REWARD]) as listener:
         results = run_graph(run)
     starts = messages_of(run.bag, topics.EPISODE_START)

@@ -28,7 +28,7 @@ def test_student_in_the_graph_is_the_core_loop_and_its_recording_checks(
 ) -> None:
     policy, task = f"student@{tiny_student}", str(short_task(tmp_path))
     setting = Setting(policy, task, "real", True, 3)
-    run = GraphRun(setting, 1, lockstep=True, bag=tmp_path / "bag", composed=True)
+    run = GraphRun(setting, 1, bag=tmp_path / "bag", composed=True)
     results = run_graph(run)
     assert run.bag is not None
     with open_bag(run.bag) as bag:

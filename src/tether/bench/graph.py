@@ -119,8 +119,8 @@ def picture_size(text: str) -> tuple[int, int]:
 
 
 def _live(folder: Path, bag: Path, size: tuple[int, int], seconds: float, composed: bool) -> dict[str, Usage]:
-    setting = Setting("classic", "pick_moving", _profile_with_size(folder, size), True, 0)
-    run = GraphRun(setting, episodes=1000, lockstep=False, bag=bag, composed=composed)
+    setting = Setting("classic", "pick_moving", _profile_with_size(folder, size), graph=True, seed=0, realtime=True)
+    run = GraphRun(setting, episodes=1000, bag=bag, composed=composed)
     with own_domain() as domain:
         plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(folder / "results.jsonl", domain))
         said: list[Line] = []

@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
     setting = Setting(a.policy, a.task, a.profile, graph=True, seed=a.seed, realtime=a.realtime)
     folder = _new_run_folder(RUNS)
     bag = None if a.no_record else folder / "bag"
-    graph = GraphRun(setting, a.episodes, not a.realtime, bag, a.composed, folder / "log")
+    graph = GraphRun(setting, a.episodes, bag, a.composed, folder / "log")
     progress = Progress(a.episodes, "episodes")
     results = run_graph(graph, on_result=lambda result: progress.step(result.failure or "picked"))
     write_json(folder / "result.json", as_json(setting, results))

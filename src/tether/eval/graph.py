@@ -30,7 +30,6 @@ class GraphRun:
 
     setting: Setting
     episodes: int
-    lockstep: bool
     bag: Path | None = None
     composed: bool = False
     log_dir: Path | None = None
@@ -42,7 +41,7 @@ class GraphRun:
             "policy": s.policy,
             "task": s.task,
             "profile": s.profile,
-            "mode": "lockstep" if self.lockstep else "realtime",
+            "mode": "realtime" if s.realtime else "lockstep",
             "episodes": str(self.episodes),
             "seed": str(s.seed),
             "truth_age_ms": str(round(s.truth_age_ms)),
@@ -96,4 +95,4 @@ def evaluate_graph(
     setting: Setting, episodes: int, on_result: Callable[[EpisodeResult], None] | None = None
 ) -> list[EpisodeResult]:
     """The same episodes as `tether.eval.runner.evaluate`, through the graph in lockstep."""
-    return run_graph(GraphRun(setting, episodes, lockstep=True), on_result)
+    return run_graph(GraphRun(setting, episodes), on_result)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from graph_tools import Listener, messages_of, processes_in, wait_for
+from skill_caller import SkillCaller
 
 from tether import topics
 from tether.agent.bag_trace import as_text, tasks_of
@@ -82,7 +81,7 @@ def test_skills_are_called_through_a_live_graph_with_feedback_and_cancelled_and_
 
     arguments = {"policy": "classic", "serve": "true", "record": "false", "mode": "lockstep", "episodes": "50"}
     plan = read(resource_path("launch", "agent.launch.xml"), {**arguments, "domain": str(domain)})
-    with Runner(plan), _Caller(domain, ACTION) as caller:
+    with Runner(plan), SkillCaller(domain, ACTION) as caller:
         refused = caller.result(caller.send("a", "carry"))
         assert refused.result.outcome == ExecuteSkill.Result.REFUSED
         done = caller.result(caller.send("b", "find"))
@@ -90,7 +89,7 @@ def test_skills_are_called_through_a_live_graph_with_feedback_and_cancelled_and_
         wait_for("feedback", lambda: {"find"} <= {message.feedback.step for message in caller.feedback})
         handle = caller.send("c", "fetch")
         wait_for("a skill of the task", lambda: any(m.feedback.step == "approach" for m in caller.feedback))
-        handle.cancel_goal_async()
+        caller.cancel(handle)
         ended = caller.result(handle)
         assert ended.status == GoalStatus.STATUS_CANCELED
         again = caller.result(caller.send("d", "find"))
@@ -130,63 +129,3 @@ def test_an_agent_that_is_killed_ends_the_run_by_its_name(domain: int, tmp_path:
 def _name(failure: str | None) -> str | None:
     """A failure without what follows its name, which tells process ids."""
     return None if failure is None else failure.partition(" (")[0]
-
-
-class _Caller:
-    """A client of the action, in a context of its own."""
-
-    def __init__(self, domain: int, action: str) -> None:
-        self._domain, self._action = domain, action
-        self.feedback: list[Any] = []
-
-    def __enter__(self) -> _Caller:
-        import rclpy
-        from rclpy.action import ActionClient
-        from rclpy.executors import SingleThreadedExecutor
-        from rclpy.signals import SignalHandlerOptions
-
-        from tether_msgs.action import ExecuteSkill
-
-        self._context = rclpy.Context()
-        signals = SignalHandlerOptions.NO
-        rclpy.init(args=[], context=self._context, domain_id=self._domain, signal_handler_options=signals)
-        self._node = rclpy.create_node("caller", context=self._context)
-        self._client = ActionClient(self._node, ExecuteSkill, self._action)
-        self._executor = SingleThreadedExecutor(context=self._context)
-        self._executor.add_node(self._node)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._spin, daemon=True)
-        self._thread.start()
-        try:
-            wait_for("the action server", lambda: self._client.server_is_ready())
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        import rclpy
-
-        self._over.set()
-        self._thread.join(10.0)
-        self._client.destroy()
-        self._node.destroy_node()
-        rclpy.shutdown(context=self._context)
-
-    def send(self, call_id: str, skill: str) -> Any:
-        from tether_msgs.action import ExecuteSkill
-
-        goal = ExecuteSkill.Goal(call_id=call_id, task_id="t", skill=skill)
-        return self._waited(self._client.send_goal_async(goal, self.feedback.append))
-
-    def result(self, handle: Any) -> Any:
-        return self._waited(handle.get_result_async())
-
-    def _waited(self, future: Any) -> Any:
-        wait_for("an answer", future.done, 300.0)
-        return future.result()
-
-    def _spin(self) -> None:
-        while not self._over.is_set():
-            self._executor.spin_once(timeout_sec=0.1)
-            time.sleep(0)

@@ -76,6 +76,15 @@ def test_clipping_refuses_what_is_not_finite(bad: float) -> None:
         skills().clipped(primitive, **{spec.params[0].name: bad})
 
 
+def test_nobody_can_change_the_table_for_all_by_writing_into_what_it_gives() -> None:
+    spec = skills()[Primitive.GRASP]
+    for given_out in (spec.low, spec.high, spec.default):
+        before = given_out.copy()
+        with pytest.raises(ValueError, match="read-only"):
+            given_out[0] = 9.0
+        assert np.array_equal(given_out, before)
+
+
 def test_unknown_parameter_is_named_with_those_there_are() -> None:
     spec: PrimitiveSpec = skills()[Primitive.TRACK]
     with pytest.raises(KeyError, match=spec.params[0].name):

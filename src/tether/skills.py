@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from tether.config import bounded, load
-from tether.contracts import F64, Primitive
+from tether.contracts import F64, Primitive, read_only
 from tether.errors import Fault, InvalidInputError
 
 
@@ -45,18 +45,18 @@ class PrimitiveSpec:
 
     @cached_property
     def low(self) -> F64:
-        """(n,) lower bounds."""
-        return np.array([p.low for p in self.params])
+        """(n,) lower bounds, read-only."""
+        return read_only(np.array([p.low for p in self.params]))
 
     @cached_property
     def high(self) -> F64:
-        """(n,) upper bounds."""
-        return np.array([p.high for p in self.params])
+        """(n,) upper bounds, read-only."""
+        return read_only(np.array([p.high for p in self.params]))
 
     @cached_property
     def default(self) -> F64:
-        """(n,) defaults."""
-        return np.array([p.default for p in self.params])
+        """(n,) defaults, read-only."""
+        return read_only(np.array([p.default for p in self.params]))
 
     def index(self, name: str) -> int:
         """Position of the parameter `name`; KeyError names the ones there are."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tether.codec import convert, decode, encode
+from tether.codec import convert, decode, encode, sensors
 from tether.contracts import Command, GateOutput
 
 
@@ -81,3 +81,11 @@ DECISION = "tether_msgs/msg/Decision"
 
 def through_bytes(msg: Any) -> Any:
     return decode(encode(msg), msg.__msgtype__)
+
+
+@given(sample=cs.imu_samples)
+def test_writing_into_one_message_changes_no_other(sample: Any) -> None:
+    msg = sensors.imu_message(sample)
+    with pytest.raises(ValueError, match="read-only"):
+        msg.angular_velocity_covariance[0] = 9.0
+    assert list(sensors.imu_message(sample).linear_acceleration_covariance) == [0.0] * 9

@@ -49,7 +49,7 @@ def test_a_choice_is_valued_by_its_own_parameters_alone() -> None:
         params = torch.rand(5, 3, requires_grad=True)
         critics(obs, params)[:, :, choice].sum().backward()
         assert params.grad is not None
-        own = torch.from_numpy(SPACE.owner[choice]).bool()
+        own = torch.tensor(SPACE.owner[choice]).bool()
         assert torch.all(params.grad[:, ~own] == 0.0)
         assert torch.all(params.grad[:, own] != 0.0)
 

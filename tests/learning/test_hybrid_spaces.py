@@ -85,6 +85,12 @@ def test_other_spaces_are_refused_with_found_expected_and_fix(space: spaces.Spac
     assert "found" in text and "expected" in text and "fix:" in text
 
 
+def test_nobody_can_change_which_choice_owns_a_parameter() -> None:
+    space = HybridSpace.of(FORMS["flat tuple"])
+    with pytest.raises(ValueError, match="read-only"):
+        space.owner[0, 0] = 9.0
+
+
 def test_scale_limits_bound_what_can_be_asked() -> None:
     space = HybridSpace.of(FORMS["flat tuple"], max_scale=np.array([0.5, 10.0, 0.1]))
     assert space.scale.tolist() == [0.5, 0.5, 0.1]

@@ -19,6 +19,7 @@ from tether.contracts import (
     SampleRef,
     Source,
     Stream,
+    read_only,
 )
 from tether.ingest.camera import CompressedImage, RawImage
 from tether.ingest.health import Health
@@ -27,8 +28,8 @@ from tether.ingest.joints import JointReading
 
 IMU_FRAME = "imu_link"
 BASE_FRAME = "base_link"
-_NO_COVARIANCE = np.zeros(9)
-_NO_ORIENTATION = np.array([-1.0, *([0.0] * 8)])
+_NO_COVARIANCE = read_only(np.zeros(9))
+_NO_ORIENTATION = read_only(np.array([-1.0, *([0.0] * 8)]))
 """REP 145 / sensor_msgs/Imu: -1 in the first element says that the sensor gives no orientation."""
 
 

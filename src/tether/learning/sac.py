@@ -69,7 +69,7 @@ class Agent:
             self.actor = Actor(obs_size, space.n_choices, space.n_params, config.hidden)
             self.critics = Critics(
                 obs_size,
-                torch.from_numpy(space.owner),
+                torch.tensor(space.owner),
                 config.critic_hidden,
                 config.branch_width,
                 config.critics,
@@ -79,7 +79,7 @@ class Agent:
         self.target = _frozen_copy(self.critics)
         self._actor_flat, self._critic_flat = flattened(self.actor), flattened(self.critics)
         self._target_flat = flattened(self.target).requires_grad_(False)
-        self._owner = torch.from_numpy(space.owner)
+        self._owner = torch.tensor(space.owner)
         self._sizes = self._owner.sum(dim=1)
         self._log_alpha = torch.full((2,), float(np.log(config.temperature_init)), requires_grad=True)
         self._log_beta = torch.zeros(())

@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from tether.contracts import F32, F64
+from tether.contracts import F32, F64, read_only
 from tether.errors import Fault, InvalidInputError
 from tether.skills import SkillTable
 
@@ -141,11 +141,11 @@ class HybridSpace:
 
     @cached_property
     def owner(self) -> F32:
-        """(K, P) 1 where the choice owns the parameter, else 0."""
+        """(K, P) 1 where the choice owns the parameter, else 0; read-only."""
         table = np.zeros((self.n_choices, self.n_params), dtype=np.float32)
         for k, part in enumerate(self.slices):
             table[k, part] = 1.0
-        return table
+        return read_only(table)
 
     def from_unit(self, choice: int, z: F32) -> HybridAction:
         """The action of flat `z` (P,) in [-1, 1]."""

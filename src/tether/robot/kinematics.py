@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tether.contracts import read_only
 from tether.robot.parts import F64, Joint
 from tether.robot.raw import JointType
 
@@ -45,8 +46,7 @@ class Chain:
         return not self.steps and self.tail is IDENTITY
 
 
-IDENTITY = np.eye(4)
-IDENTITY.flags.writeable = False
+IDENTITY = read_only(np.eye(4))
 
 
 def _step(joint: Joint, before: F64, source: Source) -> Step:

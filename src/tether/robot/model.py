@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from tether.contracts import read_only
 from tether.errors import Fault, InvalidInputError
 from tether.robot import joints as joint_rules
 from tether.robot import kinematics, structure
@@ -313,8 +314,8 @@ def _joint(raw: RawJoint) -> Joint:
         type=raw.type,
         parent=raw.parent,
         child=raw.child,
-        pose_parent_joint=_read_only(raw.origin.pose()),
-        axis=_read_only(axis),
+        pose_parent_joint=read_only(raw.origin.pose()),
+        axis=read_only(axis),
         limits=limits,
         mimic=mimic,
         damping=raw.damping,
@@ -324,12 +325,7 @@ def _joint(raw: RawJoint) -> Joint:
 
 def _link(raw: RawLink) -> Link:
     if raw.inertial is None or raw.inertial.inertia is None:
-        return Link(raw.name, 0.0, _read_only(np.zeros(3)), _read_only(np.zeros((3, 3))))
+        return Link(raw.name, 0.0, read_only(np.zeros(3)), read_only(np.zeros((3, 3))))
     pose = raw.inertial.origin.pose()
     inertia = pose[:3, :3] @ inertia_matrix(raw.inertial.inertia) @ pose[:3, :3].T
-    return Link(raw.name, raw.inertial.mass_kg or 0.0, _read_only(pose[:3, 3].copy()), _read_only(inertia))
-
-
-def _read_only(array: F64) -> F64:
-    array.flags.writeable = False
-    return array
+    return Link(raw.name, raw.inertial.mass_kg or 0.0, read_only(pose[:3, 3].copy()), read_only(inertia))

@@ -38,7 +38,7 @@ class Guide:
         rng = np.random.default_rng((self._seed, agent.updates))
         batch = self._demos.batch(self._demos.rows(rng, self._config.batch))
         out = agent.actor(agent.normalised(batch.obs))
-        owned = batch.choice @ torch.from_numpy(agent.space.owner)
+        owned = batch.choice @ torch.tensor(agent.space.owner)
         unlikely = -(masked_log_probs(out.logits, batch.mask) * batch.choice).sum(dim=-1)
         off = ((torch.tanh(out.mean) - batch.params).square() * owned).sum(dim=-1)
         weights = list(agent.actor.parameters())

@@ -82,7 +82,7 @@ def same(a: dict[str, torch.Tensor], b: dict[str, torch.Tensor]) -> bool:
 
 def test_a_run_learns_goes_on_is_scored_and_exported(tmp_path: Path) -> None:
     learning = dataclasses.replace(
-        LEARNING, sac=SMALL, steps=12, warmup_steps=4, batch=8, replay=200, evaluate_every=500, checkpoint_every=6
+        LEARNING, sac=SMALL, steps=12, warmup_steps=4, batch=8, replay=200, evaluate_episodes=2, checkpoint_every=6
     )
     env = EnvConfig(tasks=("pick",), retry_share=0.0, hold=(6, 6), decisions_max=36)
     config = TeacherConfig(env=env, learning=learning, demo_episodes=1)

@@ -34,24 +34,25 @@ COOL = MachineState(cpu_c=60.0, throttled=0, available_mb=3000.0)
 class Film:
     """Pictures at 30 Hz for one `Looking`; the steady clock and the stamps run together."""
 
-    def __init__(self, looking: Looking | None = None, spacing_ns: int = FRAME_NS) -> None:
+    def __init__(self, looking: Looking | None = None, spacing_ns: int = FRAME_NS, speed: float = 1.0) -> None:
+        """speed: of the clock of the stamps, against the steady one."""
         self.looking = looking or Looking(CONFIG)
         self.spacing_ns = spacing_ns
+        self.speed = speed
         self.now_ns = S
 
     def run(self, seconds: float) -> list[Choice]:
         choices = []
         for _ in range(round(seconds * S / self.spacing_ns)):
             self.now_ns += self.spacing_ns
-            choices.append(self.looking.choose(self.now_ns, self.now_ns))
+            choices.append(self.looking.choose(self.now_ns, round(self.now_ns / self.speed)))
         return choices
 
     def decide(self, *gaps_ms: float, wish: Wish = Wish.LOCAL) -> None:
-        stamp_ns = self.now_ns
-        self.looking.decided(stamp_ns, wish)
+        """Decisions so long after each other by the steady clock."""
+        self.looking.decided(None, wish)
         for gap_ms in gaps_ms:
-            stamp_ns += round(gap_ms * MS)
-            self.looking.decided(stamp_ns, wish)
+            self.looking.decided(round(gap_ms * MS), wish)
 
 
 def share_looked(choices: list[Choice]) -> float:
@@ -92,9 +93,7 @@ def test_two_late_decisions_of_twenty_are_no_overload() -> None:
 
 def test_pause_between_decisions_is_not_a_late_one() -> None:
     film = Film()
-    for _ in range(5):
-        film.decide(50)
-        film.now_ns += 3 * S
+    film.decide(3000, 50, 3000, 50, 3000, 50)
     assert film.looking.late == 0
 
 
@@ -189,6 +188,27 @@ def test_no_rate_of_a_camera_makes_the_gate_find_it_silent(hertz: int) -> None:
     assert film.looking.config.gap_max_ms + 2 * FRAME_NS / MS < silence_max_ms
 
 
+@pytest.mark.parametrize("speed", [0.1, 0.3, 0.5])
+def test_no_world_slower_than_time_makes_the_gate_find_its_camera_silent(speed: float) -> None:
+    film = Film(Looking(SHIPPED), speed=speed)
+    film.looking.hear(HOT)
+    film.decide(wish=Wish.COAST)
+    looked_ns = []
+    for _ in range(200):
+        if film.run(FRAME_NS / S)[0].where is Where.LOCAL:
+            looked_ns.append(film.now_ns / speed)
+    silence_max_ms = make_gate_model("classic").settings.ages.camera.silence_max_ms
+    assert max(np.diff(looked_ns)) / MS < max(silence_max_ms, FRAME_NS / speed / MS + 1.0)
+
+
+@pytest.mark.parametrize("speed", [1.5, 2.0])
+def test_stamps_that_a_fast_clock_spreads_are_no_reason(speed: float) -> None:
+    film = Film(speed=speed)
+    for _ in range(60):
+        film.decide(50)
+        assert share_looked(film.run(speed * DECISION_NS / S)) == 1.0
+
+
 def test_late_is_later_than_one_and_a_half_periods() -> None:
     assert SHIPPED.late_ms * MS == 1.5 * DECISION_NS
 
@@ -234,14 +254,13 @@ def test_same_calls_give_the_same_choices_which_always_have_reasons(calls: list[
 
 
 def _play(calls: list[tuple[str, int]]) -> list[Choice]:
-    looking, now_ns, decided_ns, out = Looking(CONFIG), S, S, []
+    looking, now_ns, out = Looking(CONFIG), S, []
     for kind, value in calls:
         if kind == "picture":
             now_ns += value * MS
             out.append(looking.choose(now_ns, now_ns))
         elif kind == "decision":
-            decided_ns += value * MS
-            looking.decided(decided_ns, Wish(value % 3))
+            looking.decided(value * MS if value >= 0 else None, Wish(value % 3))
         elif kind == "look":
             looking.looked(value * MS)
         else:

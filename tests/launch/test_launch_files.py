@@ -182,6 +182,15 @@ def test_no_node_is_given_a_parameter_that_it_does_not_declare(prefix, name: str
         assert not unknown, f"{process.label} declares no {', '.join(sorted(unknown))}"
 
 
+@pytest.mark.parametrize("composed", ["true", "false"])
+def test_eyes_spare_looks_in_a_world_and_on_a_robot_and_in_a_replay_where_asked_to(prefix, composed: str):
+    stage = "composed" if composed == "true" else "camera_ingest"
+    replay = plan_of(prefix, "replay.launch.xml", bag="b", composed=composed)
+    asked = plan_of(prefix, "replay.launch.xml", bag="b", composed=composed, spare_looks="true")
+    sim = plan_of(prefix, "sim.launch.xml", composed=composed)
+    assert [parameters(plan, stage)["spare_looks"] for plan in (replay, asked, sim)] == [False, True, True]
+
+
 def test_robot_goes_up_after_its_driver_and_down_before_it(prefix):
     prefix.add("tether_robot", "driver")
     plan = plan_of(prefix, "robot.launch.xml", composed="false")
@@ -207,6 +216,7 @@ def test_replay_feeds_the_graph_last_and_on_the_bags_time(prefix):
     player = parameters(plan, "replay_player")
     assert (player["bag"], player["rate"], player["loop"]) == ("a bag", 2.0, True)
     assert parameters(plan, "fusion")["use_sim_time"] is True
+    assert parameters(plan, "camera_ingest")["spare_looks"] is False, "however fast it is played"
     assert all(parameters(plan, label)["wait_for_match"] is False for label in ("safety_supervisor", *STAGES))
 
 

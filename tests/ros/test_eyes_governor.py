@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+import time
 from typing import Any
 
 import numpy as np
 import pytest
-from test_ingest_nodes import START_NS, Bench, CameraBench, plain
+from node_bench import PATIENCE_S, START_NS, Bench, CameraBench, plain
 from tether_ingest.camera_ingest import CameraIngestNode
+from tether_opd.opd_bridge import OpdBridgeNode
 
 from tether import topics
 from tether.assembly import skills
+from tether.bridge.stage import SINCE_BEFORE
 from tether.codec import convert, encode, sensors
-from tether.contracts import DECISION_NS, F64, Decision, Estimate, HybridAction, Primitive, Source
+from tether.contracts import DECISION_NS, F64, Decision, Estimate, HybridAction, PolicyOutput, Primitive, Source
 from tether.event_kinds import LOOKING
 from tether.ingest.looking import Wish
 
@@ -23,19 +25,11 @@ pytestmark = [pytest.mark.ros, pytest.mark.timeout(180)]
 SPACING_NS = 40_000_000
 
 
-@pytest.fixture
-def bench(domain: int) -> Iterator[Bench]:
-    made = Bench(domain)
-    try:
-        yield made
-    finally:
-        made.stop()
-
-
-def decision(stamp_ns: int, params: F64) -> Any:
-    """To look."""
+def decision(stamp_ns: int, params: F64, since_ns: int = DECISION_NS) -> Any:
+    """To look; `since_ns` of the steady clock after the one before it."""
     action = HybridAction(0, stamp_ns, Primitive.LOOK, params, Estimate.none(stamp_ns), Source.CLASSIC)
-    return convert.decision_message(Decision(action, (), {}, "", "00", "00", "numpy", 1), 0)
+    latency_ns = {SINCE_BEFORE: since_ns}
+    return convert.decision_message(Decision(action, (), {}, "", "00", "00", "numpy", 1, None, latency_ns), 0)
 
 
 class Graph:
@@ -46,10 +40,10 @@ class Graph:
         self.node = CameraBench(bench, **parameters)
         self._stamps = itertools.count(START_NS + SPACING_NS, SPACING_NS)
 
-    def decide(self, stamps_ns: list[int], wish: Wish = Wish.LOCAL) -> None:
+    def decide(self, stamps_ns: list[int], wish: Wish = Wish.LOCAL, since_ns: int = DECISION_NS) -> None:
         params = skills().clipped(Primitive.LOOK, where=float(wish))
         for stamp_ns in stamps_ns:
-            self.bench.publish(topics.DECISION, decision(stamp_ns, params))
+            self.bench.publish(topics.DECISION, decision(stamp_ns, params, since_ns))
 
     def film(self, count: int) -> list[int]:
         """Show pictures on time; the stamps of those that were looked at."""
@@ -75,12 +69,45 @@ def test_late_decisions_take_looks_away_which_are_counted_and_said(bench: Bench)
     graph = Graph(bench)
     assert len(graph.film(5)) >= 4
     assert graph.said() == []
-    graph.decide([START_NS + 2 * i * DECISION_NS for i in range(6)])
+    graph.decide([START_NS + i * DECISION_NS for i in range(5)], since_ns=2 * DECISION_NS)
     looked = graph.film(40)
     assert np.diff(looked)[1:].min() >= 2 * SPACING_NS, "no two pictures in a row are looked at"
     said = graph.said()[0]
     assert (said["step"], said["reasons"], said["late_decisions"]) == (1, ["overload"], 5)
     bench.until("the count", lambda: graph.dropped().get("overload", 0) >= 15)
+
+
+def test_decisions_on_time_whose_stamps_a_fast_clock_spreads_take_no_looks_away(bench: Bench) -> None:
+    graph = Graph(bench)
+    graph.decide([START_NS + 2 * i * DECISION_NS for i in range(20)])
+    assert len(graph.film(20)) >= 19
+    assert graph.said() == []
+
+
+def test_node_that_spares_no_looks_hears_no_decisions_and_looks_at_all(bench: Bench) -> None:
+    graph = Graph(bench, spare_looks=False)
+    assert topics.DECISION.name not in [s.topic_name for s in bench.node.subscriptions]
+    assert len(graph.film(20)) >= 19
+
+
+def test_bridge_says_how_long_by_the_steady_clock_a_decision_came_after_the_one_before(bench: Bench) -> None:
+    bench.start(OpdBridgeNode, [topics.DECISION])
+    bench.at(START_NS)
+
+    def decide(number: int) -> Any:
+        stamp_ns = START_NS + number * DECISION_NS
+        action = HybridAction(number, stamp_ns, Primitive.HOLD, np.zeros(0), Estimate.none(stamp_ns), Source.CLASSIC)
+        output = PolicyOutput(action, (), {}, "00", "00", "numpy", 1)
+        bench.publish(topics.POLICY_OUTPUT, convert.policy_output_message(output, 0))
+        said = bench.said[topics.DECISION.name]
+        return bench.until(f"decision {number}", lambda: said[number] if len(said) > number else None)
+
+    assert SINCE_BEFORE not in decide(0).latency_stages
+    began_ns = time.monotonic_ns()
+    bench.spin(0.3)
+    again = decide(1)
+    since_ns = int(again.latency_ns[list(again.latency_stages).index(SINCE_BEFORE)])
+    assert 300_000_000 <= since_ns <= time.monotonic_ns() - began_ns + PATIENCE_S * 1e9, "not the 50 ms of the stamps"
 
 
 def test_decision_that_asks_for_another_place_to_look_is_answered_and_said(bench: Bench) -> None:

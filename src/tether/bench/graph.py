@@ -225,4 +225,4 @@ def _play(folder: Path, bag: Path, source: Way, speed: float, composed: bool) ->
                 runner.wait(_PLAY_S)
     way = read_way(replayed)
     shutil.rmtree(replayed)
-    return Play(source, way, watch.usage())
+    return Play(source, way, watch.usage(), speed)

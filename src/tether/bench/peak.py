@@ -34,12 +34,14 @@ _OF_TIME_ITSELF = ("missed_decisions", "wait_for_decision_ms")
 class Play:
     """One play of a recording into the graph.
 
-    source, way: what was in the recording played, and what was recorded of the graph. usage: each process.
+    source, way: what was in the recording played, and what was recorded of the graph. usage: each process. speed: how
+    many times as fast as it was recorded.
     """
 
     source: Way
     way: Way
     usage: Mapping[str, Usage]
+    speed: float
 
     @property
     def picture_drops(self) -> float:
@@ -53,8 +55,8 @@ class Play:
 
     @property
     def decision_drops(self) -> float:
-        """Share of the decisions that were not made; decisions are due at the recording's own rate times the speed."""
-        return _lost(self.source.decisions, self.way.decisions)
+        """Share of the decisions that were not made; due by the steady clock, however fast the sensors are played."""
+        return _lost(self.source.decisions / self.speed, self.way.decisions)
 
 
 @dataclass(frozen=True)
@@ -133,5 +135,5 @@ def _figures(
     return {f"{name}_{key}": metric for key, metric in found.items()}
 
 
-def _lost(given: int, taken: int) -> float:
+def _lost(given: float, taken: int) -> float:
     return max(0.0, 1.0 - taken / given) if given else 1.0

@@ -33,6 +33,9 @@ from tether.policy.protocol import Policy
 from tether.policy.stage import digest
 from tether.skills import SkillTable
 
+SINCE_BEFORE = "since_before"
+"""Among a decision's latencies, in real time: steady time since the decision before it in the episode."""
+
 
 @dataclass(frozen=True, eq=False)
 class Around:

@@ -28,6 +28,8 @@ _EASE = 0.8
 """Share of a limit below which a measured time no longer stands against looking more often."""
 _PAUSE_NS = _S
 """Decisions farther apart than this were not late: there were none."""
+_ARRIVAL_MS = 50.0
+"""Pictures come as irregularly as this after their stamps, which are regular."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,11 @@ class LookingConfig:
         "the gate's limit for a silent camera",
     )
     late_ms: float = bounded(
-        55.0, 500.0, unit="ms", default=75.0, doc="a decision later than this after the one before it is late"
+        55.0,
+        500.0,
+        unit="ms",
+        default=75.0,
+        doc="a decision made later than this after the one before it is late; of the steady clock, whatever stamps say",
     )
     late_of: int = bounded(5, 1000, unit="decisions", default=20, doc="the newest decisions that are judged")
     late_max: int = bounded(1, 1000, unit="decisions", default=2, doc="more late ones among them are overload")
@@ -168,16 +174,21 @@ class Looking:
     def begin_episode(self) -> None:
         """Stamps and decisions start anew; load and heat are what they were."""
         self._wish = Wish.LOCAL
-        self._decided_ns: int | None = None
         self._lates: deque[bool] = deque(maxlen=self.config.late_of)
         self._looked_ns: int | None = None
+        self._looked_steady_ns = 0
+        self._since_looked = 0
         self._stamp_ns: int | None = None
 
-    def decided(self, stamp_ns: int, wish: Wish) -> None:
-        """A decision was made at `stamp_ns`; its wish holds until the next."""
-        before, self._decided_ns, self._wish = self._decided_ns, stamp_ns, wish
-        if before is not None and 0 < stamp_ns - before < _PAUSE_NS:
-            self._lates.append(stamp_ns - before > self.config.late_ms * _MS)
+    def decided(self, since_ns: int | None, wish: Wish) -> None:
+        """A decision was made; its wish holds until the next.
+
+        since_ns: steady time since the one before it, None where there was none. Stamps would not do: under /clock they
+        are as far apart as a bag's rate of play or a simulator's speed makes them.
+        """
+        self._wish = wish
+        if since_ns is not None and 0 < since_ns < _PAUSE_NS:
+            self._lates.append(since_ns > self.config.late_ms * _MS)
 
     def looked(self, took_ns: int) -> None:
         """A picture was decoded and looked at in so much steady time."""
@@ -194,12 +205,13 @@ class Looking:
         reasons, step = self._held_by, self._step
         if self._wish is Wish.COAST:
             reasons, step = (Reason.COAST_ASKED, *reasons), len(self.config.least_ms) - 1
-        spared = self._spares(stamp_ns, self.config.least_ms[step])
+        self._since_looked += 1
+        spared = self._spares(stamp_ns, self.config.least_ms[step]) and not self._falls_silent(steady_ns)
         self._stamp_ns = stamp_ns
         if spared:
             self.coasted[reasons[0]] += 1
         else:
-            self._looked_ns = stamp_ns
+            self._looked_ns, self._looked_steady_ns, self._since_looked = stamp_ns, steady_ns, 0
         where = Where.COAST if spared else Where.LOCAL
         return Choice(where, step, reasons, late, degraded=self._wish is Wish.WORKSTATION)
 
@@ -212,6 +224,15 @@ class Looking:
             return False
         since_ns, spacing_ns = stamp_ns - self._looked_ns, stamp_ns - self._stamp_ns
         return since_ns < least_ms * _MS and since_ns + spacing_ns <= self.config.gap_max_ms * _MS
+
+    def _falls_silent(self, steady_ns: int) -> bool:
+        """Whether the next picture is expected too late by the steady clock, on which the gate finds a camera silent.
+
+        Where a world's /clock goes slower than that, pictures come later than their stamps say.
+        """
+        since_ns = steady_ns - self._looked_steady_ns
+        next_ns = since_ns + since_ns / self._since_looked
+        return next_ns > (self.config.gap_max_ms + _ARRIVAL_MS) * _MS
 
     def _adapt(self, steady_ns: int) -> None:
         pressures = self._pressures()

@@ -32,6 +32,11 @@ class CameraIngestNode(StageNode):
         self._policy = self.param("policy", "classic", "policy whose detector looks at the pictures")
         self._profile = self.param("profile", "real", "name or file of the profile of the sensors")
         self._compressed = self.param("compressed", False, "take sensor_msgs/CompressedImage instead of Image")
+        self._spares = self.param(
+            "spare_looks",
+            True,
+            "in real time, look at fewer pictures under load and heat or where a decision asks for it",
+        )
 
     def build(self) -> None:
         """Make the stage, its inlets and outlets."""
@@ -43,7 +48,7 @@ class CameraIngestNode(StageNode):
         self._images: dict[int, RawImage | CompressedImage] = {}
         self._feature = self.outlet(topics.IMAGE_FEATURE)
         self._reporter = StreamReporter(self, Stream.CAMERA)
-        self._governor = EyesGovernor(self) if self.mode is Mode.REALTIME else None
+        self._governor = EyesGovernor(self) if self._spares and self.mode is Mode.REALTIME else None
         self.world_inlets()
         self.inlet(topics.CAMERA_INFO, self._on_info)
         if self._compressed:
@@ -103,10 +108,10 @@ class CameraIngestNode(StageNode):
         result = self._stage.ingest(image, camera, now_ns, ref.sequence)
         self._reporter.note(ref.stamp_ns, now_ns, result)
         latency: dict[str, int] = {}
-        if self._governor is not None:
+        if self.mode is Mode.REALTIME:
             latency["decode"] = time.monotonic_ns() - start_ns
-            if result.rejection is None:
-                self._governor.looked(latency["decode"])
+        if self._governor is not None and result.rejection is None:
+            self._governor.looked(latency["decode"])
         self._feature.send(convert.image_feature_message(result.feature, self._episode, latency))
         self._runtimes.look(ref.stamp_ns)
 

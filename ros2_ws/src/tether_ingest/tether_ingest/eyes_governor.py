@@ -10,7 +10,9 @@ from tether_ros.node import StageNode
 
 from tether import topics
 from tether.assembly import skills
-from tether.codec import convert, sensors
+from tether.bridge.stage import SINCE_BEFORE
+from tether.codec import sensors
+from tether.codec.convert.basics import latency_from
 from tether.event_kinds import LOOKING
 from tether.ingest.looking import Choice, Looking, Where, load_looking_config, wish_of
 from tether.ingest.machine import MachineWatch
@@ -48,9 +50,8 @@ class EyesGovernor:
         return choice.reasons[0] if choice.where is Where.COAST else None
 
     def _on_decision(self, msg: Any) -> None:
-        action = msg.action
-        wish = wish_of(skills(), int(action.primitive), np.asarray(action.params))
-        self._looking.decided(convert.to_ns(action.stamp), wish)
+        wish = wish_of(skills(), int(msg.action.primitive), np.asarray(msg.action.params))
+        self._looking.decided(latency_from(msg).get(SINCE_BEFORE), wish)
 
     def _say(self, choice: Choice, stamp_ns: int) -> None:
         looking = self._looking

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+import time
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tether import topics
 from tether.assembly import arbiter_config, make_bridge_stage, make_pair_stage
 from tether.bridge.arbiter import Arbitration, Ruling
 from tether.bridge.spool import SpoolWriter
-from tether.bridge.stage import WithFallback
+from tether.bridge.stage import SINCE_BEFORE, WithFallback
 from tether.bridge.threshold import MovingThreshold
 from tether.codec import convert, sensors
 from tether.contracts import Decision, PolicyOutput, Source, TruthSample
@@ -48,6 +49,7 @@ class OpdBridgeNode(StageNode):
         self._runtimes = RuntimeReporter(self, lambda: self._stage.runtimes)
         self._decision = self.outlet(topics.DECISION)
         self._episode = -1
+        self._decided_ns: int | None = None
         self._outputs: dict[int, PolicyOutput] = {}
         config = arbiter_config()
         self._threshold = MovingThreshold(config.tighten, config.threshold)
@@ -76,6 +78,7 @@ class OpdBridgeNode(StageNode):
     def on_episode(self, start: Any) -> None:
         """Forget; with a trainer at work the threshold moves between episodes, and says where to."""
         self._episode = int(start.episode)
+        self._decided_ns = None
         self._outputs.clear()
         skill = convert.skill_from(start.skill)
         if self._pairs is not None:
@@ -143,6 +146,8 @@ class OpdBridgeNode(StageNode):
         known = self._around is not None and self._around.has(decision_id)
         around = self._around.take(decision_id) if self._around is not None and known else None
         decision = self._stage.step(output, around)
+        if self.mode is Mode.REALTIME:
+            decision = self._timed(decision)
         self._decision.send(convert.decision_message(decision, self._episode))
         self._runtimes.look(output.action.stamp_ns)
         if isinstance(self._stage, WithFallback) and self._stage.ruling is not None:
@@ -157,6 +162,13 @@ class OpdBridgeNode(StageNode):
             self._pairs.step(self._episode, around, output.action, decision)
         elif self._pairs is not None:
             self._pairs.decided(self._episode, around.state, output.action, decision)
+
+    def _timed(self, decision: Decision) -> Decision:
+        """The decision with the steady time since the one before it, which says whether it is late."""
+        before_ns, self._decided_ns = self._decided_ns, time.monotonic_ns()
+        if before_ns is None:
+            return decision
+        return replace(decision, latency_ns={**decision.latency_ns, SINCE_BEFORE: self._decided_ns - before_ns})
 
     def _say_switch(self, ruling: Ruling, decision: Decision) -> None:
         if ruling.switched_from is None:

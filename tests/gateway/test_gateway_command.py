@@ -17,6 +17,7 @@ from tether.cli import main
         (["--services", "os:getcwd", "--port", "99999"], "1 to 65535"),
         (["--services", "os:getcwd", "--host", "0.0.0.0"], "--beyond-this-machine"),
         ([], "--services"),
+        (["--graph", "--services", "os:getcwd"], "one of them"),
     ],
 )
 def test_refused_gateway_makes_neither_token_nor_journal(

@@ -62,6 +62,31 @@ def test_a_call_is_run_once_and_its_task_is_traced_in_one_query(served: Make) ->
     tell(here, story)
 
 
+def test_an_outcome_that_whoever_ran_the_call_still_knows_ends_it_by_its_name(served: Make) -> None:
+    from tether.agent.calls import Outcome, Status
+    from tether.gateway.services import Services
+
+    class Lost:
+        """Its answer did not come; asked again, it knows how the call ended."""
+
+        def execute(self, call: Any, on_feedback: Any, cancelled: Any) -> Outcome:
+            return Outcome(call.call_id, Status.OUTCOME_UNKNOWN, "agent_lost")
+
+        def verify(self, call: Any) -> Outcome:
+            return Outcome(call.call_id, Status.FAILED, "nowhere")
+
+    here = served()
+    here.services = Services(Lost(), here.marks, Lost())
+
+    async def story(client: Any) -> None:
+        reply = (await client.post("/calls", json=call("c1"), params={"wait_s": 30})).json()
+        assert (reply["state"], reply["outcome"]["failure"], reply["attempt"]) == ("failed", "nowhere", 1)
+        events = [event["event"] for event in (await client.get("/tasks/t1/trace")).json()["events"]]
+        assert events.index("uncertain") < events.index("verifying") < events.index("answered_late")
+
+    tell(here, story)
+
+
 def test_fifty_calls_at_a_time_all_end_and_each_is_run_once(served: Make) -> None:
     here = served()
 

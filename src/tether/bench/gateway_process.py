@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -33,6 +33,8 @@ class GatewayProcess:
     workers: int = 2
     concurrency: int = 32
     port: int = field(default=0)
+    words: Sequence[str] = ()
+    """More arguments of the command."""
     process: subprocess.Popen[bytes] | None = None
 
     def __post_init__(self) -> None:
@@ -55,6 +57,7 @@ class GatewayProcess:
         """Start, and wait until calls are taken. Raises DeadlineError, TetherError where it ends at once."""
         words = ["gateway", "--folder", str(self.folder / "gateway"), "--port", str(self.port)]
         words += ["--workers", str(self.workers), "--concurrency", str(self.concurrency), "--services", self.services]
+        words += self.words
         environ = {**os.environ, EFFECTS_VARIABLE: str(self.effects), "OMP_NUM_THREADS": "1"}
         with (self.folder / "gateway.log").open("ab") as log:
             command = [sys.executable, "-m", MODULE, *words]

@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict
+from pathlib import Path as FolderPath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Path, Query, Request, Response
@@ -18,6 +19,7 @@ from tether.errors import Fault, InvalidInputError
 from tether.gateway.bodies import NAME, CallBody, PlanBody, SkillBody, TaskBody
 from tether.gateway.faults import REFUSALS, AdmissionLimit, add_handlers, refused
 from tether.gateway.journal import GatewayJournal
+from tether.gateway.recorded import recorded_trace
 from tether.gateway.records import Answer, CallRecord, GatewayConfig, call_fields
 from tether.gateway.services import Services, SkillInfo, parameter_faults
 from tether.gateway.supervisor import Supervisor, WorkerConfig
@@ -35,9 +37,15 @@ class Gateway:
     """What the requests share. client: a `redis.asyncio.Redis`."""
 
     def __init__(
-        self, client: Any, services: Services, tokens: Tokens, config: GatewayConfig, workers: WorkerConfig | None
+        self,
+        client: Any,
+        services: Services,
+        tokens: Tokens,
+        config: GatewayConfig,
+        workers: WorkerConfig | None,
+        bag: FolderPath | None,
     ) -> None:
-        self.config, self.services, self.tokens = config, services, tokens
+        self.config, self.services, self.tokens, self.bag = config, services, tokens, bag
         self.journal = GatewayJournal(client, config)
         self.waiters = Waiters(client, self.journal)
         self.watch = Watch(self.journal, config)
@@ -85,9 +93,11 @@ def make_app(
     tokens: Tokens,
     config: GatewayConfig | None = None,
     workers: WorkerConfig | None = None,
+    bag: FolderPath | None = None,
 ) -> FastAPI:
-    """The ASGI application. workers: those it starts and keeps; None where they are somebody else's."""
-    gateway = Gateway(client, services, tokens, config or GatewayConfig(), workers)
+    """The ASGI application. workers: those it starts and keeps; None where they are somebody else's. bag: a recording
+    that traces tell of, too, while it grows."""
+    gateway = Gateway(client, services, tokens, config or GatewayConfig(), workers, bag)
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -207,14 +217,21 @@ async def close_task(gateway: G, client: Client, task_id: Id) -> dict[str, Any]:
     return {"task_id": task_id, "in_time": answer == "in_time"}
 
 
-async def trace(gateway: G, _: Client, task_id: Id) -> dict[str, Any]:
-    """Events of gateway and workers, feedback and log records: stamp_ns of the wall clock, steady_ns of the machine."""
+async def trace(gateway: G, _: Client, task_id: Id, recording: bool = True) -> dict[str, Any]:
+    """Events of gateway and workers, feedback and log records: stamp_ns of the wall clock, steady_ns of the machine.
+
+    recording: what the graph's nodes said of it, world_ns of the world's clock; null where the gateway was given none,
+    or with recording=false, since a long one takes long to read.
+    """
     entries = await gateway.journal.trace(task_id)
     if not entries:
         raise HTTPException(404, f"no task {task_id}")
     numbers = ("stamp_ns", "steady_ns")
     events = [{k: int(v) if k in numbers else v for k, v in entry.items()} for entry in entries]
-    return {"task_id": task_id, "events": events}
+    ids = {task_id, *(entry["call"] for entry in entries if entry["call"])}
+    bag = gateway.bag if recording else None
+    recorded = None if bag is None else await asyncio.to_thread(recorded_trace, bag, ids)
+    return {"task_id": task_id, "events": events, "recording": recorded}
 
 
 async def call(gateway: G, client: Client, response: Response, body: CallBody, wait_s: WaitS = 0.0) -> dict[str, Any]:

@@ -23,6 +23,8 @@ from tether.signing.files import private_folder, state_folder
 
 _LOG = logging.getLogger(__name__)
 _LAST_PORT = 65535
+GRAPH_SERVICES = "tether_agent.graph_calls:live"
+"""Of a ROS package: found where the workspace is built, and imported only when it is asked for."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -37,6 +39,10 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--services", help="MODULE:FUNCTION that makes skills, executor and verifier; see docs/gateway.md"
     )
+    parser.add_argument(
+        "--graph", action="store_true", help="calls go to the agent of the graph that runs in ROS_DOMAIN_ID"
+    )
+    parser.add_argument("--bag", type=Path, metavar="FOLDER", help="traces tell of this recording, too")
     parser.add_argument("--redis", metavar="URL", help="an existing server; without it one of our own is started")
     parser.add_argument("--accept-weaker-durability", action="store_true", help="of --redis: its confirmations may lie")
     parser.add_argument("--folder", type=Path, help="journal and tokens (default: `gateway` in the state folder)")
@@ -49,9 +55,13 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.make_token is not None:
         sys.stdout.write(make_token(private_folder(where) / "tokens", arguments.make_token) + "\n")
         return 0
+    if arguments.graph:
+        if arguments.services is not None:
+            raise InvalidInputError("gateway", [Fault("--graph", "--services", "one of them")])
+        arguments.services = GRAPH_SERVICES
     if arguments.services is None:
-        fix = "see docs/gateway.md; `tether.bench.gateway:services` is the benchmark's"
-        raise InvalidInputError("gateway", [Fault("--services", "nothing", "MODULE:FUNCTION")], fix)
+        fix = "see docs/gateway.md; --graph calls the agent of a running graph"
+        raise InvalidInputError("gateway", [Fault("--services", "nothing", "MODULE:FUNCTION, or --graph")], fix)
     _check_host(arguments.host, arguments.beyond_this_machine)
     if arguments.port > _LAST_PORT:
         raise InvalidInputError("gateway", [Fault("--port", str(arguments.port), f"1 to {_LAST_PORT}")])
@@ -71,13 +81,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def serve(url: str, services: Services, tokens: Tokens, config: GatewayConfig, arguments: argparse.Namespace) -> None:
-    """Run the service in this thread. arguments: host, port, services, workers, concurrency."""
+    """Run the service in this thread. arguments: host, port, services, workers, concurrency,
+    bag."""
     import uvicorn
 
     from tether.gateway.app import make_app
 
     workers = WorkerConfig(url, arguments.services, arguments.workers, arguments.concurrency)
-    app = make_app(async_client(url), services, tokens, config, workers)
+    app = make_app(async_client(url), services, tokens, config, workers, arguments.bag)
     # uvicorn raises the signal once more after it has ended in good order; Redis is still to be ended then.
     signal.signal(signal.SIGTERM, lambda *_: None)
     uvicorn.run(

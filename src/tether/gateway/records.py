@@ -29,8 +29,11 @@ class Effect(str, Enum):
 class EffectVerifier(Protocol):
     """Looks whether a call's effect is there. Changes nothing in the world; may be asked more than once."""
 
-    def verify(self, call: Call) -> tuple[Effect, tuple[Fact, ...]]:
-        """The effect now, and the facts it was told from. `call` carries the id of the attempt that was lost."""
+    def verify(self, call: Call) -> tuple[Effect, tuple[Fact, ...]] | Outcome:
+        """The effect now, and the facts it was told from; or how the call ended, where whoever ran it still knows.
+
+        `call` carries the id of the attempt that was lost.
+        """
 
 
 class Answer(str, Enum):

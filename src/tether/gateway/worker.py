@@ -157,7 +157,11 @@ class Worker:
         verifier = self._services.verifier
         if verifier is None:
             raise AssertionError("asked to verify without a verifier")
-        effect, facts = verifier.verify(job.call)
+        found = verifier.verify(job.call)
+        if isinstance(found, Outcome):
+            self._persist(lambda: self._journal.finish(job.call_id, job.attempt, found, verifies=True))
+            return
+        effect, facts = found
         self._persist(
             lambda: self._journal.verified(job.call_id, job.attempt, effect, facts, self._attempts_max),
         )

@@ -11,11 +11,12 @@ import pytest
 from signing_parts import Keys, executed, made, refused
 
 from tether.errors import InvalidInputError
-from tether.signing import cli, release, release_keys, shipped
+from tether.signing import cli, release, release_keys, revocations, shipped
 from tether.signing.ecdsa import PrivateKey
 from tether.signing.floors import Floors
 from tether.signing.revocations import (
     Revocations,
+    install_newer,
     install_revocations,
     read_revocations,
     revocations_path,
@@ -196,3 +197,37 @@ def test_a_list_travels_from_the_workstation_to_the_robot(
     assert executed(Verifier(physical=True), model) == b"x"
     assert run("--install-revocations", str(workstation)) == 0
     assert refused(Verifier(physical=True), model) is Reason.REVOKED
+
+
+def test_a_list_whose_installation_is_cut_short_leaves_the_one_before_in_force(
+    keys: Keys, tmp_path: Path, state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    brought = tmp_path / "brought.json"
+    write_revocations(brought, Revocations(1, {"0" * 64: "first"}), keys.release)
+    install_revocations(brought, keys.trusted)
+    write_revocations(brought, Revocations(2, {"0" * 64: "second"}), keys.release)
+
+    def cut(source: Path, target: Path) -> None:
+        raise OSError("power cut")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(revocations.os, "replace", cut)
+        with pytest.raises(OSError):
+            install_revocations(brought, keys.trusted)
+    with Floors() as floors:
+        assert read_revocations(revocations_path(), keys.trusted, floors, physical=True).sequence == 1
+
+
+def test_a_list_that_came_along_is_taken_only_where_it_is_newer_and_heals_one_that_is_gone(
+    keys: Keys, tmp_path: Path, state: Path
+) -> None:
+    brought = tmp_path / "brought.json"
+    write_revocations(brought, Revocations(2, {"0" * 64: "second"}), keys.release)
+    taken = install_newer(brought, keys.trusted)
+    assert taken is not None
+    assert taken.sequence == 2
+    assert install_newer(brought, keys.trusted) is None
+    revocations_path().unlink()
+    assert install_newer(brought, keys.trusted) is not None
+    write_revocations(brought, Revocations(1, {"0" * 64: "first"}), keys.release)
+    assert install_newer(brought, keys.trusted) is None

@@ -25,7 +25,7 @@ from tether.deploy.errors import DeployError, Reason
 from tether.deploy.layout import Place, Trial
 from tether.deploy.receive import admit, check_version, receive
 from tether.deploy.trial import try_version
-from tether.deploy.trust import check_signatures
+from tether.deploy.trust import check_signatures, take_revocations
 from tether.errors import TetherError
 
 _PAUSE_S = 0.5
@@ -108,10 +108,10 @@ def _receive(place: Place, arguments: argparse.Namespace) -> Answer:
         place.settle()
         if place.folder(version).is_dir():
             check_version(place, version)
-            return {"version": version, "models": check_signatures(place.folder(version) / "models")}
+            return {"version": version, "models": _check_signatures(place.folder(version))}
         try:
             folder = receive(place, sys.stdin.buffer, version)
-            count = check_signatures(folder / "models")
+            count = _check_signatures(folder)
             admit(place, folder, version)
         finally:
             place.clear_incoming()
@@ -128,7 +128,7 @@ def _rollback(place: Place, arguments: argparse.Namespace) -> Answer:
     with place.locked():
         if (undone := place.settle()) is not None:
             _call(arguments.restart, "restart")
-            return {"version": undone.before, "before": undone.new, "removed": []}
+            return {"version": undone.before, "before": undone.new, "removed": [], "revocations": None}
         version = place.linked("previous")
         if version is None:
             raise DeployError(Reason.NO_SUCH_VERSION, f"no version before in {place.root}", "deploy one")
@@ -150,9 +150,10 @@ def _settle(place: Place, arguments: argparse.Namespace) -> Answer:
 def _put_in_use(place: Place, version: str, arguments: argparse.Namespace) -> Answer:
     before = place.linked("current")
     check_version(place, version)
+    _check_signatures(place.folder(version))
+    taken = take_revocations(place.folder(version))
     if version == before:
-        return {"version": version, "before": before, "removed": []}
-    check_signatures(place.folder(version) / "models")
+        return {"version": version, "before": before, "removed": [], "revocations": taken}
     try_version(place.folder(version))
     trial = Trial(before, version)
     place.begin_trial(trial)
@@ -166,7 +167,11 @@ def _put_in_use(place: Place, version: str, arguments: argparse.Namespace) -> An
         raise
     place.switch("previous", before)
     place.end_trial()
-    return {"version": version, "before": before, "removed": place.prune(arguments.keep)}
+    return {"version": version, "before": before, "removed": place.prune(arguments.keep), "revocations": taken}
+
+
+def _check_signatures(folder: Path) -> int:
+    return check_signatures(folder / "models", folder)
 
 
 def _report_restart(restart: str, error: BaseException, before: str | None) -> None:

@@ -20,8 +20,10 @@ LISTING = "deploy.json"
 LISTING_MAX = 4 * 2**20
 FILES_MAX = 2000
 FILE_MAX = 512 * 2**20
-TOPS = ("models", "config")
-"""Folders of a version; both are found by `tether.resources` below $TETHER_RESOURCES."""
+TOPS = ("models", "config", "signing")
+"""Folders of a version; the first two are found by `tether.resources` below $TETHER_RESOURCES."""
+REVOCATIONS = "signing/revocations.json"
+"""The workstation's revocation list; not there where it has none."""
 
 
 @dataclass(frozen=True)
@@ -97,8 +99,9 @@ class Bundle:
         yield from (f"- {path}" for path in before)
 
 
-def collect(sources: Mapping[str, Path]) -> tuple[Bundle, dict[str, Path]]:
-    """List the files of `sources`, top folder (`models`, `config`) → where it lies here; and path → file.
+def collect(sources: Mapping[str, Path], revocations: Path) -> tuple[Bundle, dict[str, Path]]:
+    """List the files of `sources`, top folder (`models`, `config`) → where it lies here; and path → file. The
+    revocation list goes along where there is one.
 
     Hidden files, caches and half-written files stay behind. Raises DeployError (NOTHING_TO_SEND) for a folder that is
     not there or empty, InvalidInputError for links and special files, which would mean something else over there.
@@ -109,6 +112,8 @@ def collect(sources: Mapping[str, Path]) -> tuple[Bundle, dict[str, Path]]:
         if not found:
             raise DeployError(Reason.NOTHING_TO_SEND, f"{top}: no files in {folder}", "name the folder that holds them")
         files |= found
+    if revocations.exists():
+        files[REVOCATIONS] = revocations
     entries = [Entry(name, path.stat().st_size, _sha256(path)) for name, path in sorted(files.items())]
     return Bundle(tuple(entries)), files
 

@@ -18,11 +18,13 @@ from tether.deploy.ssh import Host, call
 from tether.deploy.trust import check_signatures
 from tether.errors import Fault, InvalidInputError
 from tether.resources import resource_path
+from tether.signing.revocations import revocations_path
 
 _DESCRIPTION = """\
-Sends models/ and config/ with their signatures to a robot over ssh. There they are verified as a physical robot does,
-loaded and run once in a process of their own, put in use in one step, and watched; what is not well is taken back by
-the robot itself, also when the connection is lost or the power fails meanwhile. See docs/robot.md.
+Sends models/ and config/ with their signatures, and this machine's revocation list, to a robot over ssh. There they
+are verified as a physical robot does, loaded and run once in a process of their own, put in use in one step, and
+watched; what is not well is taken back by the robot itself, also when the connection is lost or the power fails
+meanwhile. What is revoked stays revoked. See docs/robot.md.
 """
 _EPILOG = """\
 exit status: 0 the robot runs what was sent, 1 it runs what it ran before (the reason is named)
@@ -92,7 +94,7 @@ def _deploy(host: Host, arguments: argparse.Namespace) -> None:
         "models": arguments.models or resource_path("models"),
         "config": arguments.config or resource_path("config"),
     }
-    bundle, files = collect(sources)
+    bundle, files = collect(sources, revocations_path())
     count = check_signatures(sources["models"])
     _say(f"{bundle.id}: {len(bundle.entries)} files, {bundle.size_bytes / 2**20:.1f} MiB, {count} signed")
     found = _probe(host, arguments)
@@ -130,6 +132,8 @@ def _probe(host: Host, arguments: argparse.Namespace) -> dict[str, Any]:
 def _tell(done: dict[str, Any], arguments: argparse.Namespace) -> None:
     removed = f"; removed {', '.join(done['removed'])}" if done["removed"] else ""
     _say(f"in use: {done['version'] or 'what ships'} (before: {done['before'] or 'what ships'}){removed}")
+    if done["revocations"] is not None:
+        _say(f"revocation list {done['revocations']} was newer than what was known there: it holds there from now on")
     if not arguments.restart:
         _say("nothing was restarted (--restart): a graph that runs keeps what it loaded until its next start")
 

@@ -1,6 +1,6 @@
 """Where versions lie on the robot, and which one holds.
 
-versions/<id>/{models,config}/…, deploy.json    complete versions, never changed
+versions/<id>/{models,config,signing}/…, deploy.json    complete versions, never changed
 current, previous                               links to them; `current` is replaced in one step
 trial.json                                      there while a new version is being tried: what to go back to
 incoming/                                       what is arriving

@@ -11,15 +11,17 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tether.deploy.bundle import REVOCATIONS
 from tether.deploy.errors import DeployError, Reason
 from tether.errors import TetherError
 from tether.signing.files import state_folder
-from tether.signing.statement import Kind
-from tether.signing.trust import TrustedKey
+from tether.signing.revocations import install_newer, revocations_path
+from tether.signing.statement import Kind, SignatureRefusedError
+from tether.signing.trust import trusted_keys
 from tether.signing.verify import Verifier
 
 _KEPT = ("versions", "signatures")
@@ -27,9 +29,9 @@ _PATTERNS = (("**/manifest.json", Kind.MODEL), ("skills/**/*.py", Kind.SKILL))
 
 
 @contextmanager
-def scratch_state(state: Path | None = None) -> Iterator[Path]:
+def scratch_state() -> Iterator[Path]:
     """A copy of this user's floors, signatures and revocations, gone afterwards."""
-    source = state_folder() if state is None else state
+    source = state_folder()
     with tempfile.TemporaryDirectory(prefix="tether-trial-") as name:
         scratch = Path(name) / "state"
         scratch.mkdir(mode=0o700)
@@ -37,8 +39,8 @@ def scratch_state(state: Path | None = None) -> Iterator[Path]:
             for kept in _KEPT:
                 if (source / kept).is_dir():
                     shutil.copytree(source / kept, scratch / kept)
-        if (source / "revocations.json").exists():
-            shutil.copy2(source / "revocations.json", scratch)
+        if revocations_path().exists():
+            shutil.copy2(revocations_path(), scratch)
         yield scratch
 
 
@@ -56,15 +58,34 @@ def _held(lock: Path) -> Iterator[None]:
         os.close(fd)
 
 
-def check_signatures(models: Path, keys: Mapping[str, TrustedKey] | None = None, state: Path | None = None) -> int:
+def take_revocations(folder: Path, state: Path | None = None) -> int | None:
+    """Put the revocation list of a version in force; returns its number, None where it brings nothing newer.
+
+    It stays whatever becomes of the version. Raises DeployError (REFUSED). state: instead of this user's.
+    """
+    source = folder / REVOCATIONS
+    if not source.exists():
+        return None
+    try:
+        taken = install_newer(source, trusted_keys(), state)
+    except SignatureRefusedError as error:
+        fix = "sign the list with a key that the robot knows and no list revoked: `tether sign --key KEY --revoke ID`"
+        raise DeployError(Reason.REFUSED, str(error), fix) from None
+    return None if taken is None else taken.sequence
+
+
+def check_signatures(models: Path, version: Path | None = None) -> int:
     """Verify every model and skill below a folder as a physical robot does; returns how many there are.
 
-    Raises DeployError (REFUSED) with all that is refused. keys, state: for tests.
+    version: whose revocation list counts, where it is newer than the one here; nothing of it is kept.
+    Raises DeployError (REFUSED) with all that is refused.
     """
     refused = []
     targets = [(path, kind) for pattern, kind in _PATTERNS for path in sorted(models.glob(pattern))]
-    with scratch_state(state) as scratch:
-        verifier = Verifier(physical=True, keys=keys, state=scratch)
+    with scratch_state() as scratch:
+        if version is not None:
+            take_revocations(version, scratch)
+        verifier = Verifier(physical=True, state=scratch)
         for path, kind in targets:
             try:
                 verifier.admit(verifier.load(path, kind))

@@ -38,9 +38,9 @@ class Revocations:
         return self.sha256.get(sha256) or self.key_ids.get(key_id)
 
 
-def revocations_path() -> Path:
-    """Where the list of this machine lies. Whoever can write it can only put signed lists there."""
-    return state_folder() / "revocations.json"
+def revocations_path(state: Path | None = None) -> Path:
+    """Where the list of this machine lies, or a state's. Whoever can write it can only put signed lists there."""
+    return (state_folder() if state is None else state) / "revocations.json"
 
 
 def write_revocations(path: Path, revocations: Revocations, key: PrivateKey) -> None:
@@ -63,11 +63,69 @@ def read_revocations(path: Path, keys: Mapping[str, TrustedKey], floors: Floors,
     """The list that holds; an empty one where there never was one. SignatureRefusedError (REVOCATIONS) otherwise."""
     floor = floors.of(NAME)
     try:
-        data = read_regular(path, LIST_MAX)
+        found = _fit_here(path, keys, floors, physical)
     except FileNotFoundError:
         if floor == 0:
             return Revocations()
         raise _refused(path, "nothing", f"list {floor} or newer, which was in use here") from None
+    floors.raise_to(NAME, found.sequence)
+    for key_id in found.key_ids:
+        floors.raise_to(_as_signer(key_id), 1)
+    return found
+
+
+def install_revocations(source: Path, keys: Mapping[str, TrustedKey], state: Path | None = None) -> Revocations:
+    """Take a list that was brought here, if a physical robot would: signed by a release or robot key, and no older one.
+
+    Raises SignatureRefusedError, and then the list that was here stays; OSError. state: instead of this user's.
+    """
+    data, target = read_regular(source, LIST_MAX), revocations_path(state)
+    private_folder(target.parent)
+    incoming = target.with_name(f"{target.name}.incoming")
+    write_whole(incoming, data)
+    try:
+        with Floors(target.parent / "versions") as floors:
+            _fit_here(incoming, keys, floors, physical=True)
+            os.replace(incoming, target)  # before the floor rises: cut in between, the list that lies here still fits
+            return read_revocations(target, keys, floors, physical=True)
+    finally:
+        incoming.unlink(missing_ok=True)
+
+
+def install_newer(source: Path, keys: Mapping[str, TrustedKey], state: Path | None = None) -> Revocations | None:
+    """`install_revocations` for a list that came along with something else: None, and nothing is changed, where the
+    one here is as new or newer."""
+    brought, _ = _signed_list(source, keys, physical=True)
+    target = revocations_path(state)
+    with Floors(target.parent / "versions") as floors:
+        floor = floors.of(NAME)
+    try:
+        here = _signed_list(target, keys, physical=True)[0].sequence
+    except (FileNotFoundError, SignatureRefusedError):
+        here = 0  # none, or one that does not count here
+    if brought.sequence < floor or brought.sequence <= here:
+        return None
+    return install_revocations(source, keys, state)
+
+
+def _fit_here(path: Path, keys: Mapping[str, TrustedKey], floors: Floors, physical: bool) -> Revocations:
+    """The list in a file, if it may hold here: no older than any that did, its signer never revoked."""
+    found, key_id = _signed_list(path, keys, physical)
+    floor = floors.of(NAME)
+    if found.sequence < floor:
+        raise _refused(path, f"list {found.sequence}", f"list {floor} or newer, which was in use here")
+    if floors.of(_as_signer(key_id)):
+        raise _refused(path, f"a list signed by {key_id}, which is revoked", "one signed by another key")
+    return found
+
+
+def _signed_list(path: Path, keys: Mapping[str, TrustedKey], physical: bool) -> tuple[Revocations, str]:
+    """The list in a file and the id of the key that it is signed with, whatever was in use here. FileNotFoundError
+    where there is none."""
+    try:
+        data = read_regular(path, LIST_MAX)
+    except FileNotFoundError:
+        raise
     except OSError as error:
         raise _refused(path, error.strerror or str(error), "a readable list") from None
     try:
@@ -86,32 +144,9 @@ def read_revocations(path: Path, keys: Mapping[str, TrustedKey], floors: Floors,
     sealed = Statement(Kind.REVOCATIONS, NAME, statement.version, hashlib.sha256(body).hexdigest())
     if statement != sealed or found.sequence != statement.version:
         raise _refused(path, "a list that is not the one that was signed", f"SHA-256 {statement.sha256}")
-    if found.sequence < floor:
-        raise _refused(path, f"list {found.sequence}", f"list {floor} or newer, which was in use here")
-    if floors.of(_as_signer(signature.key_id)) or signature.key_id in found.key_ids:
+    if signature.key_id in found.key_ids:
         raise _refused(path, f"a list signed by {signature.key_id}, which is revoked", "one signed by another key")
-    floors.raise_to(NAME, found.sequence)
-    for key_id in found.key_ids:
-        floors.raise_to(_as_signer(key_id), 1)
-    return found
-
-
-def install_revocations(source: Path, keys: Mapping[str, TrustedKey]) -> Revocations:
-    """Take a list that was brought here, if a physical robot would: signed by a release or robot key, and no older one.
-
-    Raises SignatureRefusedError, and then the list that was here stays; OSError.
-    """
-    data, target = read_regular(source, LIST_MAX), revocations_path()
-    private_folder(target.parent)
-    incoming = target.with_name(f"{target.name}.incoming")
-    write_whole(incoming, data)
-    try:
-        with Floors() as floors:
-            found = read_revocations(incoming, keys, floors, physical=True)
-            os.replace(incoming, target)
-    finally:
-        incoming.unlink(missing_ok=True)
-    return found
+    return found, signature.key_id
 
 
 def _as_signer(key_id: str) -> str:

@@ -99,8 +99,7 @@ class Verifier:
                 if self._physical:
                     raise _refused(Reason.ROLLED_BACK, "version floors", floors.unproven, "floors known to be newest")
                 _LOG.warning("version floors may be old: %s", floors.unproven)
-            path = self._state / revocations_path().name
-            revoked = read_revocations(path, self._keys, floors, self._physical)
+            revoked = read_revocations(revocations_path(self._state), self._keys, floors, self._physical)
             reason = revoked.reason(statement.sha256, signature.key_id)
             if reason is not None:
                 raise _refused(Reason.REVOKED, what, f"revoked: {reason}", "something that is not on the list")

@@ -17,6 +17,7 @@ from tether import topics
 from tether.assembly import robot
 from tether.codec import convert, sensors
 from tether.codec.diagnostics import diagnostics_message
+from tether.codec.gated import GatedHalves
 from tether.contracts import TICK_NS, Command, EpisodeSpec, ImageSample, ImuSample, JointSample, Sample, Stream
 from tether.errors import Fault, InvalidInputError, TetherError
 from tether.hardware.build import below, make_physical_world
@@ -62,8 +63,7 @@ class DriverNode(StageNode):
         self.inlet(topics.JOINT_COMMAND, self._on_joint_command)
         self.inlet(topics.CMD_VEL, self._on_cmd_vel)
         self.inlet(topics.EPISODE_START, self._begin_episode, fed=False)
-        self._joint_command: Any = None
-        self._cmd_vel: Any = None
+        self._commands = GatedHalves()
         self._episode = 0
 
     def start_live(self) -> None:
@@ -75,12 +75,13 @@ class DriverNode(StageNode):
     def on_episode(self, start: Any) -> None:
         """Somebody says that an episode starts: what was commanded before belongs to the last one."""
         self._episode = int(start.episode)
-        self._joint_command = self._cmd_vel = None
+        self._commands.clear()
 
     def on_tick(self, inputs: TickInputs) -> None:
         """The robot keeps its own time."""
 
     def _tick(self) -> None:
+        self.take_arrived(topics.JOINT_COMMAND, topics.CMD_VEL)
         try:
             delivery = self._world.step(self._take_command())
         except InvalidInputError as error:
@@ -106,19 +107,17 @@ class DriverNode(StageNode):
         self._health.send(diagnostics_message(time.time_ns(), servo_diagnostics(self._world.servos)))
 
     def _on_joint_command(self, msg: Any) -> None:
-        self._joint_command = msg
+        self._commands.put_joints(msg)
 
     def _on_cmd_vel(self, msg: Any) -> None:
-        self._cmd_vel = msg
+        self._commands.put_twist(msg)
 
     def _take_command(self) -> Command | None:
         """The newest command, once; None where none has come or the gate does not know the joints yet."""
-        joints, twist = self._joint_command, self._cmd_vel
-        if joints is None or twist is None:
+        pair = self._commands.take()
+        if pair is None:
             return None
-        if convert.to_ns(joints.header.stamp) != convert.to_ns(twist.header.stamp):
-            return None  # one half is still under way
-        self._joint_command = self._cmd_vel = None
+        joints, twist = pair
         try:
             return sensors.gated_command(joints, twist, self._world.ticks) if joints.name else None
         except TetherError as error:

@@ -27,10 +27,10 @@ from rclpy.service import Service
 from rclpy.subscription import Subscription
 from rclpy.timer import Timer
 
+from tether_ros.inlet import AT_ONCE
+
 LOOK_S = 0.5
 """How often what is rare is looked at."""
-AT_ONCE = 32
-"""Most messages taken from one subscription before timers have their turn again."""
 
 
 class DrainingExecutor(SingleThreadedExecutor):

@@ -12,16 +12,14 @@ import dataclasses
 import math
 import time
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Any
 
 from rcl_interfaces.msg import ParameterDescriptor
 from rclpy.clock import Clock, ClockType
-from rclpy.event_handler import PublisherEventCallbacks, SubscriptionEventCallbacks
+from rclpy.event_handler import PublisherEventCallbacks
 from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
-from rclpy.subscription import Subscription
 
 from tether import topics
 from tether.codec import convert, decode, sensors
@@ -31,7 +29,9 @@ from tether.lockstep import Inbox, Needs, TickInputs
 from tether.topics import Topic
 from tether_ros import qos
 from tether_ros.beats import Beats
+from tether_ros.complaints import Complaints
 from tether_ros.hub import Hub
+from tether_ros.inlet import Inlet
 from tether_ros.matching import Ends, Surroundings, await_match
 from tether_ros.outlet import Outlet
 from tether_ros.parameters import declared_names
@@ -76,6 +76,7 @@ class StageNode(LifecycleNode):
         super().__init__(name)
         self._beat = name
         self._inlets: list[tuple[Topic, Callable[[], int]]] = []
+        self._from_outside: dict[Topic, Inlet] = {}
         self._outlets: list[Outlet] = []
         self._optional: set[Outlet] = set()
         self._undo: list[Callable[[], None]] = []
@@ -85,8 +86,7 @@ class StageNode(LifecycleNode):
         self._episode_start_ns = 0
         self._began_s = -math.inf
         self._waited: list[str] = []
-        self._complaints: Counter[tuple[str, str]] = Counter()
-        self._complained_s: dict[tuple[str, str], float] = {}
+        self._complaints = Complaints(self.event)
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.mode = Mode(self.param("mode", "realtime", "how the graph keeps time: realtime or lockstep"))
         self._changes = ChangeRequests(self)
@@ -165,19 +165,25 @@ class StageNode(LifecycleNode):
             self._inlets.pop()
 
     def _subscribe(self, topic: Topic, on_bytes: Callable[[bytes], None]) -> None:
-        subscription: Subscription[Any] = self.create_subscription(
-            qos.message_class(topic),
-            topic.name,
-            on_bytes,
-            qos.subscriber_qos(topic, must_not_lose=self.mode is Mode.LOCKSTEP),
-            raw=True,
-            # Every event is one more thing that each wait of rclpy's executor walks over.
-            event_callbacks=SubscriptionEventCallbacks(
-                incompatible_qos=self._on_incompatible(topic), use_default_callbacks=False
-            ),
-        )
-        self._inlets.append((topic, subscription.get_publisher_count))
-        self._undo.append(lambda: self.destroy_subscription(subscription))
+        def say_incompatible(text: str) -> None:
+            self.event(sensors.Severity.WARN, "incompatible_qos", text)
+
+        profile = qos.subscriber_qos(topic, must_not_lose=self.mode is Mode.LOCKSTEP)
+        inlet = Inlet(self, topic, on_bytes, profile, say_incompatible)
+        self._inlets.append((topic, inlet.feeders))
+        self._from_outside[topic] = inlet
+        self._undo.append(inlet.destroy)
+
+    def take_arrived(self, *heard: Topic) -> None:
+        """Real time: hand over what has arrived of these topics, from within a timer's work that judges their silence.
+
+        Timers come before messages, and what came while the node was busy waits unread: judged without a look, the
+        node's own delay would be taken for the sender's.
+        """
+        for topic in heard:
+            inlet = self._from_outside.get(topic)
+            if inlet is not None and self._active:
+                inlet.take_arrived()
 
     def world_inlets(self) -> None:
         """What every stage hears of the world: episode starts, and in lockstep the plan of each tick."""
@@ -266,10 +272,7 @@ class StageNode(LifecycleNode):
 
     def complain(self, stream: Stream, reason: str, detail: str) -> None:
         """Count something wrong with a stream; say so at most once a second for each reason, with the count."""
-        count = self._count(stream.value, reason)
-        if count is not None:
-            data = {"stream": stream.value, "reason": reason, "count": count}
-            self.event(sensors.Severity.WARN, "stream_fault", f"{stream.value}: {reason}: {detail}", data)
+        self._complaints.of_stream(stream, reason, detail)
 
     # -- lifecycle --------------------------------------------------------------------------------------------------
 
@@ -369,20 +372,7 @@ class StageNode(LifecycleNode):
         self._waited = missing
 
     def _malformed(self, topic: Topic, error: Exception) -> None:
-        count = self._count(topic.name, "malformed_message")
-        if count is not None:
-            data = {"topic": topic.name, "count": count}
-            self.event(sensors.Severity.ERROR, "malformed_message", f"{topic.name}: {error}", data)
-
-    def _count(self, what: str, reason: str) -> int | None:
-        """Count something wrong; the count where it is time to say so again, else None."""
-        key = (what, reason)
-        self._complaints[key] += 1
-        now_s = time.monotonic()
-        if now_s - self._complained_s.get(key, -math.inf) < 1.0:
-            return None
-        self._complained_s[key] = now_s
-        return self._complaints[key]
+        self._complaints.malformed(topic, error)
 
     def _all_needs(self) -> Needs:
         return dataclasses.replace(self.needs, at_start=self.needs.at_start | {EPISODE})
@@ -393,12 +383,6 @@ class StageNode(LifecycleNode):
         self._outlets.clear()
         self._optional.clear()
         self._inlets.clear()
+        self._from_outside.clear()
         self._events = None
         self._inbox = Inbox(self._all_needs())
-
-    def _on_incompatible(self, topic: Topic) -> Callable[[Any], None]:
-        def report(info: Any) -> None:
-            text = f"{topic.name}: a publisher offers less than this node asks for in {info.last_policy_kind}"
-            self.event(sensors.Severity.WARN, "incompatible_qos", text)
-
-        return report

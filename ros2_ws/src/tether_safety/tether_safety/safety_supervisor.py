@@ -28,6 +28,16 @@ from tether_safety.vouching import Vouching
 DECISION = "decision"
 IMU = "imu_batch"
 PROPOSED = "proposed"
+_JUDGED = (
+    topics.HEARTBEAT,
+    topics.JOINT_STATES,
+    topics.IMU_BATCH,
+    topics.IMAGE_FEATURE,
+    topics.EXECUTED,
+    topics.DECISION,
+    topics.PROPOSED,
+)
+"""What each tick holds to an age or a silence, in the order of the way of the data."""
 
 
 class SafetySupervisorNode(StageNode):
@@ -125,6 +135,7 @@ class SafetySupervisorNode(StageNode):
         self._publish(plan.tick, now_ns, now_ns)
 
     def _tick_live(self) -> None:
+        self.take_arrived(*_JUDGED)
         self._publish(self._tick, time.monotonic_ns(), self.now_ns())
         self._tick += 1
 

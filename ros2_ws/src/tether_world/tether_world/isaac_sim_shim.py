@@ -84,6 +84,7 @@ class IsaacSimShim(StageNode):
         self._applied = command
 
     def _send_base(self) -> None:
+        self.take_arrived(topics.JOINT_COMMAND, topics.CMD_VEL)
         twist, stopped = self._relay.at(time.monotonic_ns())
         vector = message("geometry_msgs/msg/Vector3")
         vx, vy, wz = twist.tolist()

@@ -18,6 +18,7 @@ from tether import __version__, topics
 from tether.assembly import make_world, needs_truth, policy_kit, settings_hashes, skill_of_task
 from tether.bridge.arbiter import Arbitration
 from tether.codec import convert, sensors
+from tether.codec.gated import GatedHalves
 from tether.contracts import (
     TICK_NS,
     TICKS_PER_DECISION,
@@ -89,8 +90,7 @@ class WorldNode(StageNode):
         self.optional(self._clock_out, self._end, *(() if self.mode is Mode.LOCKSTEP else (self._plan,)))
         self.inlet(topics.JOINT_COMMAND, self._on_joint_command)
         self.inlet(topics.CMD_VEL, self._on_cmd_vel)
-        self._joint_command: Any = None
-        self._cmd_vel: Any = None
+        self._commands = GatedHalves()
         self._episode = -1
         self._delivery: TickDelivery | None = None
 
@@ -158,7 +158,7 @@ class WorldNode(StageNode):
         if self.mode is Mode.REALTIME:
             start_ns = time.time_ns()
             self._anchor_ns = time.monotonic_ns()
-        self._joint_command = self._cmd_vel = None
+        self._commands.clear()
         spec = EpisodeSpec(self._task, self._profile, self._seed + self._episode)
         skill = skill_of_task(self._task)
         start = convert.episode_start_message(self._episode, start_ns, spec, self._policy, self._oracle, skill)
@@ -212,30 +212,26 @@ class WorldNode(StageNode):
     # -- commands ---------------------------------------------------------------------------------------------------
 
     def _on_joint_command(self, msg: Any) -> None:
-        self._joint_command = msg
+        self._commands.put_joints(msg)
         self._step_if_complete()
 
     def _on_cmd_vel(self, msg: Any) -> None:
-        self._cmd_vel = msg
+        self._commands.put_twist(msg)
         self._step_if_complete()
 
     def _step_if_complete(self) -> None:
         """Lockstep: go on once both halves of the command for this tick have come."""
         if self.mode is Mode.REALTIME or self._delivery is None:
             return
-        stamp_ns = self._delivery.stamp_ns
-        halves = (self._joint_command, self._cmd_vel)
-        if all(msg is not None and convert.to_ns(msg.header.stamp) == stamp_ns for msg in halves):
+        if self._commands.stamp_ns() == self._delivery.stamp_ns:
             self._deliver(self._step())
 
     def _take_command(self) -> Command | None:
         """The newest command, once; None where none has come or the gate does not know the joints yet."""
-        joints, twist = self._joint_command, self._cmd_vel
-        if joints is None or twist is None or self._delivery is None:
+        pair = self._commands.take()
+        if pair is None or self._delivery is None:
             return None
-        if convert.to_ns(joints.header.stamp) != convert.to_ns(twist.header.stamp):
-            return None  # one half is still under way
-        self._joint_command = self._cmd_vel = None
+        joints, twist = pair
         return sensors.gated_command(joints, twist, self._delivery.tick) if joints.name else None
 
     def _step(self) -> TickDelivery:
@@ -260,6 +256,8 @@ class WorldNode(StageNode):
         for _ in range(due):
             if self._delivery is None or self._episode != episode:
                 return  # the next episode begins at the present, with nothing to catch up
+            # A picture may take longer to render than commands may stay away: what came meanwhile counts.
+            self.take_arrived(topics.JOINT_COMMAND, topics.CMD_VEL)
             self._deliver(self._step())
 
     def _check_deadline(self) -> None:

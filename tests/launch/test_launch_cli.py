@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tether.errors import TetherError
+from tether.errors import InvalidInputError, TetherError
 from tether.launch import cli
+from tether.resources import resource_path
 
 
 @pytest.fixture
@@ -88,3 +89,17 @@ def test_exit_status_tells_whether_a_process_failed(prefix, tether_launch, capsy
     file: Path = prefix.launch_file('<node pkg="pkg" exec="node" name="n"/>')
     assert tether_launch(str(file)) == expected
     assert ("process 'n'" in capsys.readouterr().err) is bool(expected)
+
+
+@pytest.mark.parametrize("file", ["sim", "replay", "robot", "agent"])
+@pytest.mark.parametrize("composed", ["true", "false"])
+def test_a_policy_task_or_profile_that_is_not_there_is_refused_before_anything_starts(file: str, composed: str):
+    pytest.importorskip("tether_msgs", reason="node packages are linked by make setup")
+    words = ["launch", str(resource_path("launch", f"{file}.launch.xml")), "task:=pik", "profile:=reel"]
+    words += ["bag:=x"] if file == "replay" else []
+    words += [f"composed:={composed}"] if file != "agent" else []
+    parser = argparse.ArgumentParser()
+    cli.add_parser(parser.add_subparsers())
+    arguments = parser.parse_args([*words, "--dry-run"])
+    with pytest.raises(InvalidInputError, match=r"'pik'.*fetch, pick, pick_moving(.|\n)*'reel'"):
+        arguments.run(arguments)

@@ -68,6 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.show_args:
         return _show_arguments(path)
     plan = read(path, parse_arguments(words))
+    _require_settings(plan)
     return _show_commands(plan) if arguments.dry_run else _launch(plan, arguments)
 
 
@@ -86,6 +87,17 @@ def _show_arguments(path: Path) -> int:
         choices = f"; one of {', '.join(argument.choices)}" if argument.choices else ""
         sys.stdout.write(f"{argument.name}: {argument.description or 'no description'} ({default}{choices})\n")
     return 0
+
+
+def _require_settings(plan: LaunchPlan) -> None:
+    """Refuse a policy, task or profile that is not there before the nodes do, each by itself and seconds later.
+
+    A `<choice>` could not: a file of one's own works wherever a name does.
+    """
+    if any(process.package == "tether_safety" for process in plan.processes):
+        from tether.assembly import require_settings  # a second of import, for launches of our graph only
+
+        require_settings(*(plan.variables[name] for name in ("policy", "task", "profile")))
 
 
 def _show_commands(plan: LaunchPlan) -> int:

@@ -103,6 +103,21 @@ def test_node_that_refuses_is_named_and_only_what_is_up_goes_down(lineup, remote
     assert sorted(remote.asked[2:]) == [f"shutdown {node}" for node in ("fusion", "gate", "policy", "world")]
 
 
+def test_node_that_may_finish_and_has_gone_before_its_answer_came_has_finished_and_no_other_one_has(remote, clock):
+    lineup = Lineup(NODES, remote, DEADLINES, clock, lambda report: None, may_finish=["policy"])
+    remote.leaves["policy"] = Transition.ACTIVATE
+    lineup.bring_up()
+    assert lineup.watch(1.0) == []
+    remote.pass_time(GONE_S)
+    assert [(report.node, report.state) for report in lineup.watch(1.0)] == [("policy", State.GONE)]
+    assert lineup.bring_down() == []
+    for node, transition in (("policy", Transition.CONFIGURE), ("fusion", Transition.ACTIVATE)):
+        remote.absent.clear()
+        remote.leaves = {node: transition}
+        with pytest.raises(NodeFaultError, match=f"'{node}' ended instead of answering"):
+            Lineup(NODES, remote, DEADLINES, clock, lambda report: None, may_finish=["policy"]).bring_up()
+
+
 def test_name_that_two_nodes_answer_to_is_a_fault_and_the_other_graphs_node_is_left_alone(lineup, remote):
     remote.twins.add("gate")
     with pytest.raises(NodeFaultError, match="'gate' is there more than once: another graph runs"):

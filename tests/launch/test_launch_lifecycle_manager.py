@@ -53,12 +53,16 @@ class Small(LifecycleNode):
     def on_shutdown(self, state): return self.step("shutdown")
 
 class Lossy(SingleThreadedExecutor):
-    # loses the first request to change the state, or the answer to it, as DDS may while it discovers
-    lost = False
+    # loses the first request to change the state, or the answer to it, as DDS may while it discovers; or the answer to
+    # the second one, and its work is done
+    lost, activates = False, False
     def _take_service(self, service):
         what = os.environ.get("FAULT_" + node.get_name(), "")
         taken = super()._take_service(service)
         if self.lost or not what.startswith("lose") or not service.service_name.endswith("change_state"):
+            return taken
+        if what == "lose answer and finish" and not self.activates:
+            self.activates = True
             return taken
         self.lost = True
         if what == "lose request":
@@ -68,6 +72,8 @@ class Lossy(SingleThreadedExecutor):
             send, service.send_response = service.send_response, lambda *args: None
             await taken()
             service.send_response = send
+            if self.activates:
+                leave(0, None)
         return unanswered
 
 node = Small("small")
@@ -220,6 +226,14 @@ def test_end_of_a_node_that_may_finish_ends_the_run_well(graph):
         outcome = run.wait(PATIENCE_S)
     assert (outcome.reason, outcome.failure) == (EndReason.PROCESS_EXITED, None)
     assert graph.said("node_finished: 'fusion' has finished")
+
+
+def test_end_of_a_node_that_may_finish_before_its_answer_to_activate_came_ends_the_run_well(graph, monkeypatch):
+    monkeypatch.setenv("FAULT_fusion", "lose answer and finish")
+    outcome = graph.run('<param name="may_finish" value="[fusion]"/><param name="watch_period_s" value="0.2"/>')
+    assert (outcome.reason, outcome.failure) == (EndReason.PROCESS_EXITED, None)
+    assert graph.said("node_finished: 'fusion' has finished")
+    assert "deactivate world" in graph.steps()
 
 
 def test_interruption_while_coming_up_brings_everything_down(graph, monkeypatch):

@@ -7,7 +7,7 @@ deadline, and what did not come is named.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -122,7 +122,8 @@ class Interrupted(Exception):  # noqa: N818 - nothing went wrong
 class Lineup:
     """The nodes in their order of starting, and what has become of each.
 
-    `report` is called whenever something about a node has changed.
+    `report` is called whenever something about a node has changed. A node of `may_finish` may be gone before its answer
+    to 'activate' comes: a short bag played fast ends while that answer is on its way, or lost.
     """
 
     def __init__(
@@ -132,6 +133,7 @@ class Lineup:
         deadlines: Deadlines,
         clock: Clock,
         report: Callable[[NodeReport], None],
+        may_finish: Collection[str] = (),
     ) -> None:
         """Refuse an empty list and names that come twice."""
         if not nodes:
@@ -144,6 +146,7 @@ class Lineup:
         self._deadlines = deadlines
         self._clock = clock
         self._report = report
+        self._may_finish = frozenset(may_finish)
         self._reports = {node: NodeReport(node, State.UNKNOWN) for node in nodes}
         self._heard_ns: dict[str, int] = {}
         self._missing_since_ns: dict[str, int] = {}
@@ -239,6 +242,9 @@ class Lineup:
             self._note(node, transition.goal)
             return
         if answer is Answer.GONE:
+            if transition is Transition.ACTIVATE and node in self._may_finish:
+                self._note(node, State.GONE)  # `watch` tells its end
+                return
             raise self._fault(node, f"ended instead of answering '{transition.value}'")
         if answer is Answer.SILENT:
             raise self._fault(node, f"did not answer '{transition.value}' within {seconds:g} s")

@@ -65,7 +65,7 @@ class LifecycleManager(Node):
         if unknown:
             raise ValueError(f"may_finish names {', '.join(unknown)}, which 'nodes' does not")
         remote = ServiceRemote(self, nodes, self._stopping.is_set)
-        self._lineup = Lineup(nodes, remote, deadlines, SteadyClock(), self._publish)
+        self._lineup = Lineup(nodes, remote, deadlines, SteadyClock(), self._publish, self._may_finish)
 
     def ask_stop(self) -> None:
         """Make `supervise` bring everything down and return."""

@@ -8,6 +8,7 @@ import json
 import sys
 import time
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from tether.agent.evaluation import Ran, Setting
     from tether.agent.graph_run import GraphRun
     from tether.memory.long_term import LongTermMemory
+    from tether.team.crew import Team
 
 
 def add_parser(subparsers: Any) -> None:
@@ -63,6 +65,9 @@ def _add_run(commands: Any) -> None:
         "--mishap", action="append", default=[], metavar="NAME", help="put into the world; given twice: in turn"
     )
     parser.add_argument("--graph", action="store_true", help="through the live ROS 2 nodes, in lockstep")
+    parser.add_argument(
+        "--agents", default=None, metavar="NAME,…", help="each agent a process with skills of its own (`agent`)"
+    )
     parser.add_argument("--realtime", action="store_true", help="with --graph: in real time")
     parser.add_argument("--bag", type=Path, default=None, metavar="FOLDER", help="with --graph: record the run there")
     parser.add_argument(
@@ -77,7 +82,9 @@ def _add_run(commands: Any) -> None:
 def _add_trace(commands: Any) -> None:
     parser = commands.add_parser("trace", help="a run step by step, and where its judgement went wrong")
     parser.add_argument("graph", type=Path, metavar="RUN", help="a run's folder, its graph.json, or a recording")
-    parser.add_argument("--task-id", default=None, metavar="ID", help="with a recording: this task of it alone")
+    parser.add_argument(
+        "--task-id", default=None, metavar="ID", help="of a recording, or of a folder of runs: this task alone"
+    )
     parser.add_argument("--dot", type=Path, default=None, help="write the graph for Graphviz there")
     parser.set_defaults(run=_trace)
 
@@ -148,7 +155,13 @@ def _run(arguments: argparse.Namespace) -> int:
     seeds = range(arguments.seed, arguments.seed + arguments.episodes)
     progress = Progress(arguments.episodes, "episodes")
     head = {**header("agent", arguments.seed), "task": setting.task, "profile": setting.profile}
-    head |= {"policy": setting.policy, "script": setting.script, "ways": dict(ways), "mishaps": arguments.mishap}
+    head |= {
+        "policy": setting.policy,
+        "script": setting.script,
+        "agents": arguments.agents,
+        "ways": dict(ways),
+        "mishaps": arguments.mishap,
+    }
     head |= {"graph": ("realtime" if arguments.realtime else "lockstep") if arguments.graph else "none"}
     ran: list[Ran] = []
 
@@ -163,7 +176,8 @@ def _run(arguments: argparse.Namespace) -> int:
     else:
         with contextlib.ExitStack() as stack:
             memory = _memory(arguments, domain, head["commit"], stack)
-            for one in episodes(setting, domain, ways, seeds, arguments.runs, memory):
+            team = _team(arguments, domain, ways, stack)
+            for one in episodes(setting, domain, ways, seeds, arguments.runs, memory, team):
                 take(one)
     _say_summary(summary(ran))
     return 0
@@ -183,6 +197,11 @@ def _refuse_what_does_not_go_together(arguments: argparse.Namespace) -> None:
     for name in ("realtime", "bag"):
         if getattr(arguments, name) and not arguments.graph:
             faults.append(Fault(f"--{name}", "no --graph", "--graph with it"))
+    for name in ("graph", "script"):
+        if getattr(arguments, name) and arguments.agents is not None:
+            faults.append(Fault("--agents", f"--{name}", "one of them"))
+    if "agent_killed" in arguments.mishap and arguments.agents is None:
+        faults.append(Fault("--mishap", "agent_killed without --agents", "agents that can be killed"))
     if faults:
         raise InvalidInputError("run", faults)
 
@@ -197,6 +216,18 @@ def _memory(
     from tether.memory.long_term import LongTermMemory
 
     return stack.enter_context(LongTermMemory(arguments.memory, domain, commit=commit))
+
+
+def _team(
+    arguments: argparse.Namespace, domain: Domain, ways: Mapping[str, str], stack: contextlib.ExitStack
+) -> Team | None:
+    if arguments.agents is None:
+        return None
+    from tether.team.crew import Team
+    from tether.team.roster import load_roster
+
+    names = [name.strip() for name in arguments.agents.split(",")]
+    return stack.enter_context(Team(domain, load_roster(domain, names), ways))
 
 
 def _ways(domain: Domain, arguments: argparse.Namespace) -> Choice:
@@ -223,13 +254,27 @@ def _say_summary(figures: dict[str, Any]) -> None:
     kept = figures["deadlines"]
     say(f"deadline met {kept['met']}, missed {kept['missed']}, ended otherwise before it {kept['ended_otherwise']}")
     say(f"; slack {kept['slack_min_s']:.2f} s at least, p50 {kept['slack_p50_s']:.2f} s\n" if kept["met"] else "\n")
+    if "team" in figures:
+        _say_team(figures["team"])
     for name, count in Counter(figures["failures"]).most_common():
         say(f"  {count} x {name}\n")
+
+
+def _say_team(team: dict[str, Any]) -> None:
+    say = sys.stdout.write
+    steps = ", ".join(f"{name} {count}" for name, count in team["steps"].items())
+    say(f"steps: {steps}; agents started anew {team['restarts']}\n")
+    for what, times in team["handover_ms"].items():
+        if times["n"]:
+            p50, p99, most = (f"{times[name]:.0f} ms" for name in ("p50", "p99", "max"))
+            say(f"  hand-over {what}: p50 {p50}, p99 {p99}, max {most} of {times['n']}\n")
 
 
 def _trace(arguments: argparse.Namespace) -> int:
     from tether.agent.graph import RunGraph
 
+    if arguments.task_id is not None and (arguments.graph / arguments.task_id / "graph.json").exists():
+        arguments.graph = arguments.graph / arguments.task_id
     if arguments.graph.is_dir() and not (arguments.graph / "graph.json").exists():
         return _trace_recording(arguments)
     path = arguments.graph / "graph.json" if arguments.graph.is_dir() else arguments.graph
@@ -240,10 +285,15 @@ def _trace(arguments: argparse.Namespace) -> int:
     for number, edge in enumerate(graph.edges):
         spent_s = (graph.nodes[edge.target].stamp_ns - graph.nodes[edge.source].stamp_ns) * 1e-9
         at_s = graph.nodes[edge.source].stamp_ns * 1e-9
-        say(f"{number + 1:3}  {at_s:7.2f} s  {edge.skill} ({edge.way}), attempt {edge.attempt}, {spent_s:.2f} s: ")
+        who = f"{edge.agent}: " if edge.agent else ""
+        say(f"{number + 1:3}  {at_s:7.2f} s  {who}{edge.skill} ({edge.way}), attempt {edge.attempt}, {spent_s:.2f} s: ")
         say(f"{edge.failure or edge.status}  [{edge.why}]\n")
     for event in graph.breakers:
         say(f"breaker  {event.stamp_ns * 1e-9:7.2f} s  {event}\n")
+    if (path.parent / "record.json").exists():
+        from tether.team.crew import as_text
+
+        say(as_text(path.parent / "record.json"))
     wrong = graph.judgements()
     if not wrong:
         say("the judgement went wrong nowhere\n")

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from tether.agent.sim import SimRobot
 from tether.eval.statistics import wilson
 from tether.files import replaced
 from tether.rollout import EPISODE_START_NS
+
+if TYPE_CHECKING:
+    from tether.team.crew import Team
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,8 @@ class Ran:
     """One episode. success: the judge says that the goal holds; claimed: the run said so itself.
 
     decisions: see `tether.agent.running.TaskRun`; recalled: version of the chain it began with. deadline_s, slack_s,
-    in_time: see `tether.agent.deadline.Timeliness`; None where nobody watched, as with a script.
+    in_time: see `tether.agent.deadline.Timeliness`; None where nobody watched, as with a script. team: see
+    `tether.team.crew.Team.told`; None where one agent does it all.
     """
 
     seed: int
@@ -60,6 +64,7 @@ class Ran:
     deadline_s: float | None = None
     slack_s: float | None = None
     in_time: bool | None = None
+    team: dict[str, Any] | None = None
 
 
 def episodes(
@@ -69,15 +74,17 @@ def episodes(
     seeds: Sequence[int],
     folder: Path | None,
     memory: Experience | None = None,
+    team: Team | None = None,
 ) -> Iterator[Ran]:
     """Run an episode a seed. folder: takes each run's graph, and the request and picture where a person is needed.
-    memory: the agent's, from episode to episode; a script has none."""
-    with SimRobot(setting.policy, setting.world_task, setting.profile, domain.folder) as robot:
+    memory: the agent's, from episode to episode; a script has none. team: does the steps, where it is not one agent."""
+    linked = None if team is None else team.policy
+    with SimRobot(setting.policy, setting.world_task, setting.profile, domain.folder, linked) as robot:
         for number, seed in enumerate(seeds):
             mishap = setting.mishaps[number % len(setting.mishaps)]
             values = {p.name: p.default for p in domain.tasks[setting.task].parameters}
             robot.begin(seed, place_of(values), Injector(mishap, seed))
-            yield _episode(setting, domain, ways, robot, seed, mishap, folder, memory)
+            yield _episode(setting, domain, ways, robot, seed, mishap, folder, memory, team)
 
 
 def _episode(
@@ -89,6 +96,7 @@ def _episode(
     mishap: Mishap,
     folder: Path | None,
     memory: Experience | None,
+    team: Team | None,
 ) -> Ran:
     task_id = f"{setting.task}-{mishap.value}-{seed}"
     retries, skills = 0, tuple[tuple[str, str, str | None, float], ...]()
@@ -97,12 +105,15 @@ def _episode(
     if setting.script:
         outcome = run_script(domain, robot, ways, setting.task, task_id)
     else:
-        run = TaskRunner(domain, robot, ways, memory).run(setting.task, task_id, {})
+        executor = None if team is None else team.executor(robot, task_id, seed)
+        run = TaskRunner(domain, robot, ways, memory, executor=executor).run(setting.task, task_id, {})
         outcome, retries, skills = run.outcome, run.retries, skills_of(run.graph)
         kept = timeliness_of(run.graph)
         decisions, recalled = run.decisions, run.recalled.sha256 if run.recalled is not None else None
         if folder is not None:
             save_run(folder / task_id, run.graph, run.request, robot)
+        if team is not None and executor is not None:
+            kept |= {"team": team.told(executor, None if folder is None else folder / task_id)}
     judged = robot.judged()
     success = all(judged.get(name, outcome.status is Status.DONE) for name in domain.tasks[setting.task].goal)
     return Ran(
@@ -153,6 +164,7 @@ def summary(ran: Sequence[Ran]) -> dict[str, Any]:
                 times.setdefault(name, []).append(spent_s)
             else:
                 failures[f"{name}: {failure.partition(':')[0]}"] += 1
+    told = [r.team for r in ran if r.team is not None]
     named = sum((r.failure or "").startswith(NEEDS_OPERATOR) for r in ran)
     done = [r.duration_s for r in ran if r.success]
     return {
@@ -173,8 +185,15 @@ def summary(ran: Sequence[Ran]) -> dict[str, Any]:
         "failures": dict(Counter(r.failure.partition(" (")[0] for r in ran if r.failure)),
         "skill_failures": dict(failures),
         "skill_mean_s": {name: float(np.mean(spent)) for name, spent in sorted(times.items())},
+        **({"team": _team_figures(told)} if told else {}),
         "per_episode": [asdict(r) for r in ran],
     }
+
+
+def _team_figures(told: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    from tether.team.crew import figures
+
+    return figures(told)
 
 
 def timeliness_of(graph: RunGraph) -> dict[str, Any]:

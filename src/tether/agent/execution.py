@@ -19,6 +19,11 @@ VERIFY_NS = 600_000_000
 """How long sensors may take to verify an effect whose worker is gone: pictures are 140 ms old."""
 REFUSED = "refused"
 WORKER_LOST = "worker_lost"
+AGENT_LOST = "agent_lost"
+"""The process of the agent that was at it is gone."""
+AGENT_OFFLINE = "agent_offline"
+"""There is no agent that could do it, and none comes."""
+LOST = (WORKER_LOST, AGENT_LOST)
 GATE_HOLDS = "gate_holds"
 DEADLINE = "deadline"
 CANCELLED = "cancelled"
@@ -38,6 +43,10 @@ class SkillExecutor:
         self._turn = threading.Lock()
         self._outcomes: dict[str, Outcome] = {}
         self._calls: dict[str, Call] = {}
+
+    def agent_of(self, skill: str) -> str:
+        """Which agent does a skill; empty where there is one only."""
+        return ""
 
     def execute(
         self,
@@ -86,7 +95,8 @@ class SkillExecutor:
             if seen >= SETTLED:
                 outcome = self._outcome(call, Status.DONE, None)
             else:
-                outcome = self._outcome(call, Status.FAILED, WORKER_LOST)
+                lost = (outcome.failure or "").partition(":")[0]
+                outcome = self._outcome(call, Status.FAILED, lost)
             self._outcomes[call.call_id] = outcome
             return outcome
 

@@ -41,7 +41,7 @@ class Edge:
     """One call of a skill between two states.
 
     expected: its effect, as `name` or `not name`; status, failure: of its outcome. why: chosen as a step of the task,
-    as recovery of a failure, or as a detour to an unmet precondition.
+    as recovery of a failure, or as a detour to an unmet precondition. agent: who did it, empty where there is one only.
     """
 
     source: int
@@ -56,6 +56,7 @@ class Edge:
     status: str
     failure: str | None
     detail: str = ""
+    agent: str = ""
 
 
 @dataclass(frozen=True)

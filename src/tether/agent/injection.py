@@ -33,6 +33,8 @@ class Mishap(str, Enum):
     """The cube lies in sight, and farther off than the arm is long."""
     WORKER_KILLED = "worker_killed"
     """The process that runs the skill is killed from outside."""
+    AGENT_KILLED = "agent_killed"
+    """The process of the agent that is at it is killed, where several are at work."""
 
 
 _LASTS_S = {Mishap.OCCLUSION: 1.5, Mishap.CAMERA_LOSS: 1.0}
@@ -47,6 +49,9 @@ class Scene(Protocol):
 
     def kill_worker(self) -> bool:
         """Kill the running skill's worker behind the agent's back; whether one was running."""
+
+    def kill_agent(self) -> bool:
+        """Kill the process of the agent that runs a skill; whether there was one."""
 
 
 class Injector:
@@ -72,9 +77,9 @@ class Injector:
         """Ahead of each tick of the world."""
         if self._mishap is Mishap.SLIP:
             self._slip(scene, since_start_ns)
-        elif self._mishap is Mishap.WORKER_KILLED and self.happened_ns is None:
+        elif self._mishap in (Mishap.WORKER_KILLED, Mishap.AGENT_KILLED) and self.happened_ns is None:
             due = since_start_ns >= self._at_s * 1e9
-            if due and scene.kill_worker():
+            if due and (scene.kill_worker() if self._mishap is Mishap.WORKER_KILLED else scene.kill_agent()):
                 self.happened_ns = since_start_ns
 
     def delivered(self, delivery: TickDelivery, start_ns: int) -> TickDelivery:

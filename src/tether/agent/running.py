@@ -13,7 +13,7 @@ from tether.agent.deadline import DeadlineWatch
 from tether.agent.declaration import OPERATOR, AgentTask, TaskSkill
 from tether.agent.domain import Domain, State, parameters_of
 from tether.agent.edges import BreakerState, EdgeBreakers, EdgeEvent, edge_key
-from tether.agent.execution import CANCELLED, DEADLINE, GATE_HOLDS, WORKER_LOST, SkillExecutor
+from tether.agent.execution import AGENT_OFFLINE, CANCELLED, DEADLINE, GATE_HOLDS, LOST, SkillExecutor
 from tether.agent.experience import RECALLED, Experience, Recalled
 from tether.agent.facts import Condition, Literal, unmet
 from tether.agent.graph import Edge, Node, RunGraph
@@ -79,9 +79,11 @@ class TaskRunner:
         settle_ns: int = SETTLE_NS,
         clock_ns: Callable[[], int] | None = None,
         breakers: EdgeBreakers | None = None,
+        executor: SkillExecutor | None = None,
     ) -> None:
         """settle_ns: how long the declared start of a task may take to be seen. clock_ns: that the deadlines of tasks
-        are of; the robot's where None. breakers: those that outlive this runner; its own where None."""
+        are of; the robot's where None. breakers: those that outlive this runner; its own where None.
+        executor: of the same domain, robot and ways; its own where None."""
         self._settle_ns = settle_ns
         self.clock_ns = clock_ns or robot.now_ns
         self.breakers = breakers or EdgeBreakers(domain.spec.edges, self.clock_ns)
@@ -90,7 +92,7 @@ class TaskRunner:
         self.ways = ways
         self.memory = memory
         self.usable = {name: skill for name, skill in domain.skills.items() if name in ways}
-        self.executor = SkillExecutor(domain, robot, ways)
+        self.executor = executor or SkillExecutor(domain, robot, ways)
 
     def run(
         self,
@@ -278,11 +280,14 @@ class _Run:
             return self._ask(failure, f"{skill.name}: {mode.doc}")
         if failure == DEADLINE:
             return self._late(f"in {skill.name}")
+        reason, _, detail = failure.partition(": ")
+        if reason == AGENT_OFFLINE:
+            return self._ask(reason, f"{skill.name}: {detail}")
         if failure == GATE_HOLDS or failure.startswith("world_ended"):
             return self._ask(failure, skill.name)
         if self._failed[skill.name] > skill.retries:
             return self._ask(failure, f"{skill.name} failed {self._failed[skill.name]} times")
-        if mode is None and failure != WORKER_LOST and not failure.startswith("refused"):
+        if mode is None and failure not in LOST and not failure.startswith("refused"):
             raise AssertionError(f"failure {failure!r} of {skill.name} has no name in its declaration")
         self._decisions += 1
         steps = () if mode is None else mode.recovery  # a lost worker: its precondition is looked at anew
@@ -299,7 +304,7 @@ class _Run:
             return
         mode = skill.failures.get(outcome.failure or "")
         ours = mode is not None and mode.recovery != (OPERATOR,)
-        if (ours or outcome.failure == WORKER_LOST) and self._breakers.failed(skill, before):
+        if (ours or outcome.failure in LOST) and self._breakers.failed(skill, before):
             self._event(skill, before, "opened")
 
     # -- The graph ---------------------------------------------------------------------------------------------------
@@ -331,6 +336,7 @@ class _Run:
                 status=outcome.status.value,
                 failure=outcome.failure,
                 detail=detail,
+                agent=self._executor.agent_of(skill.name),
             )
         )
 

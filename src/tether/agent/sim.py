@@ -39,10 +39,13 @@ class SimRobot:
     policy: whose fusion and eyes are used; `student`, or `classic`, which leaves the learned ways out.
     """
 
-    def __init__(self, policy: str, task_name: str, profile_name: str, folder: Path) -> None:
+    def __init__(
+        self, policy: str, task_name: str, profile_name: str, folder: Path, skill_policy: SkillPolicy | None = None
+    ) -> None:
+        """skill_policy: who chooses while a skill runs; one that has a worker of its own where None."""
         self.episode = EpisodeSpec(task(task_name).name, profile(profile_name).name, 0)
         self._context = skill_of_task(task_name)
-        self._policy = SkillPolicy(folder)
+        self._policy = skill_policy or SkillPolicy(folder)
         stages = make_stages(policy, profile_name)
         self._pipeline = Pipeline(replace(stages, policy=PolicyStage(self._policy, skills(), threads=1)))
         self._sense = FactSense(robot(), load_classic_config(resource_path("config", "classic.yaml")))
@@ -128,7 +131,13 @@ class SimRobot:
 
     def kill_worker(self) -> bool:
         """Kill the running skill's worker behind the agent's back; whether one was running."""
-        pid = self._policy.worker_pid
+        return self._kill(self._policy.worker_pid)
+
+    def kill_agent(self) -> bool:
+        """Kill the process of the agent that runs a skill; whether there was one."""
+        return self._kill(self._policy.agent_pid)
+
+    def _kill(self, pid: int) -> bool:
         if not pid or self.running is None:
             return False
         with contextlib.suppress(ProcessLookupError):

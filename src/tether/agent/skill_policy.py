@@ -38,6 +38,8 @@ class SkillPolicy:
         """What became of the running skill's worker, None while it is well."""
         self.busy = False
         """Set while another thread starts a skill; decisions hold."""
+        self.agent_pid = 0
+        """Process of the agent that runs the skill, 0 where it is this one."""
 
     @property
     def worker_pid(self) -> int:

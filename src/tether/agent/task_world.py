@@ -104,6 +104,10 @@ class TaskWorld:
             os.killpg(self._pid, signal.SIGKILL)
         return True
 
+    def kill_agent(self) -> bool:
+        """Never: the graph's one agent says when the task is over."""
+        return False
+
     def measure(self) -> TruthSample:
         """The state now."""
         return self.world.measure()

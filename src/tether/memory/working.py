@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field, replace
 from typing import Any
 
 from tether.agent.calls import Fact, Value
@@ -22,11 +22,20 @@ _PAUSE_S = 0.02
 
 @dataclass(frozen=True)
 class Action:
-    """What was done in a state: a call of a task skill."""
+    """What was done in a state: a call of a task skill.
+
+    agent: to whom it is given, empty where there is one only; deadline_ns: of the robot's clock; step k of steps;
+    attempt: from 1.
+    """
 
     call_id: str
     skill: str
     parameters: Mapping[str, float]
+    agent: str = ""
+    deadline_ns: int = 0
+    step: int = 1
+    steps: int = 1
+    attempt: int = 1
 
 
 @dataclass(frozen=True)
@@ -166,7 +175,7 @@ def _packed_change(change: Change, sequence: int) -> str:
         "stamp_ns": change.stamp_ns,
         "source": change.source,
         "facts": [fact_fields(fact) for fact in change.facts],
-        "action": None if action is None else [action.call_id, action.skill, dict(action.parameters)],
+        "action": None if action is None else list(astuple(replace(action, parameters=dict(action.parameters)))),
     }
     return json.dumps(fields, allow_nan=False)
 

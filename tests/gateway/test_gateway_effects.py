@@ -82,10 +82,12 @@ def test_without_sensors_an_effect_is_not_known_after_the_time_given() -> None:
 
 def test_another_episode_is_another_world() -> None:
     watch = EffectWatch(load_domain())
-    watch.on_state(0, state(0, OPEN_M), Mode.ACTIVE)
+    for number in range(13):
+        assert not watch.has_begun()
+        watch.on_state(0, state(number, OPEN_M), Mode.ACTIVE)
     assert watch.has_begun()
     assert {fact.name for fact in watch.facts(0.0)} > {"gripper_open"}
-    bare = state(1, OPEN_M)
+    bare = state(13, OPEN_M)
     watch.on_state(1, FusedState(**{**vars(bare), "joints": None}), Mode.ACTIVE)
     assert {fact.name for fact in watch.facts(0.0)} == {"robot_ok"}
 

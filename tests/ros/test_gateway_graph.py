@@ -28,6 +28,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PATIENCE_S = 300.0
 TASK = "errand"
+STEPS = ["find", "approach", "pick", "carry", "place"]
 
 
 class Client:
@@ -35,7 +36,7 @@ class Client:
 
     def __init__(self, gateway: GatewayProcess) -> None:
         headers = {"Authorization": f"Bearer {gateway.token}"}
-        self._http = httpx.Client(base_url=gateway.url, headers=headers, timeout=60.0, trust_env=False)
+        self._http = httpx.Client(base_url=gateway.url, headers=headers, timeout=PATIENCE_S, trust_env=False)
 
     def call(self, call_id: str, skill: str, **parameters: float) -> Any:
         body = {"task_id": TASK, "skill": skill, "timeout_s": 200.0, "call_id": call_id, "parameters": parameters}
@@ -52,11 +53,17 @@ class Client:
         wait_for(f"the end of {call_id}", lambda: self.seen(call_id)["state"] in states, PATIENCE_S)
         return self.seen(call_id)
 
+    def run(self, task_id: str) -> Any:
+        return self._http.post("/runs", json={"task": "fetch", "task_id": task_id}).json()
+
+    def run_seen(self, task_id: str) -> Any:
+        return self._http.get(f"/runs/{task_id}").json()
+
     def cancel(self, call_id: str) -> None:
         assert self._http.post(f"/calls/{call_id}/cancel").status_code == 200
 
-    def trace(self, recording: bool = True) -> Any:
-        return self._http.get(f"/tasks/{TASK}/trace", params={"recording": recording}).json()
+    def trace(self, recording: bool = True, task_id: str = TASK) -> Any:
+        return self._http.get(f"/tasks/{task_id}/trace", params={"recording": recording}).json()
 
     def happened(self, call_id: str) -> list[str]:
         return [event["event"] for event in self.trace(recording=False)["events"] if event["call"] == call_id]
@@ -118,3 +125,23 @@ def test_calls_over_http_run_on_the_live_graph_and_outlive_the_gateway(domain: i
         recorded = [entry["call"] for entry in trace["recording"]["entries"]]
         assert recorded == ["look", "cancelled", "above", "grip"]
         assert {"accepted", "begun", "feedback", "cancel_asked", "done"} <= {one["event"] for one in trace["events"]}
+
+
+def test_fetch_over_http_is_planned_from_the_sensors_and_done_by_the_live_graph(domain: int) -> None:
+    if find_server() is None:
+        pytest.skip("needs a redis-server or valkey-server binary")
+    with tempfile.TemporaryDirectory(prefix="tether-gg-") as folder, served(domain, Path(folder)) as gateway:
+        client = Client(gateway)
+        begun = client.run("f1")
+        assert [step["skill"] for step in begun["plan"]] == STEPS, begun
+        wait_for("the end of the run", lambda: client.run_seen("f1")["state"] != "running", PATIENCE_S)
+        ended = client.run_seen("f1")
+        assert (ended["state"], ended["failure"]) == ("done", None), ended
+        edges = ended["graph"]["edges"]
+        assert [edge["skill"] for edge in edges if edge["status"] == "done"] == STEPS
+        last = {fact["name"]: fact["value"] for fact in ended["graph"]["nodes"][-1]["facts"]}
+        assert last["placed"] is True
+        trace = client.trace(task_id="f1")
+        calls = [event["call"] for event in trace["events"] if event["event"] == "begun"]
+        assert len(calls) == len(set(calls)), "no call was begun twice"
+        assert [entry["call"] for entry in trace["recording"]["entries"] if entry["event"] == "call"] == calls

@@ -175,7 +175,8 @@ def simulated() -> Services:
     """The shipped domain on a simulated robot, for `tether gateway --services tether.agent.services:simulated`."""
     domain = load_domain()
     require_proved(domain)
-    return Services(SimulatedAgent(domain), DomainCatalogue(domain), None)
+    catalogue = DomainCatalogue(domain)
+    return Services(SimulatedAgent(domain), catalogue, None, lambda: catalogue.domain)
 
 
 def _info(skill: TaskSkill) -> SkillInfo:

@@ -16,11 +16,12 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from tether import __version__
 from tether.errors import Fault, InvalidInputError
-from tether.gateway.bodies import NAME, CallBody, PlanBody, SkillBody, TaskBody
+from tether.gateway.bodies import NAME, CallBody, PlanBody, RunBody, SkillBody, TaskBody
 from tether.gateway.faults import REFUSALS, AdmissionLimit, add_handlers, refused
 from tether.gateway.journal import GatewayJournal
 from tether.gateway.recorded import recorded_trace
 from tether.gateway.records import Answer, CallRecord, GatewayConfig, call_fields
+from tether.gateway.runs import RunRequest, TaskRuns, run_fields
 from tether.gateway.services import Services, SkillInfo, parameter_faults
 from tether.gateway.supervisor import Supervisor, WorkerConfig
 from tether.gateway.tasks import deadline_of, task_fields
@@ -49,6 +50,7 @@ class Gateway:
         self.journal = GatewayJournal(client, config)
         self.waiters = Waiters(client, self.journal)
         self.watch = Watch(self.journal, config)
+        self.runs = TaskRuns(self.journal, services)
         self.supervisor = None if workers is None else Supervisor(self.journal, workers)
         self.began_s = time.monotonic()
 
@@ -69,9 +71,11 @@ class Gateway:
         tasks = [asyncio.create_task(self.waiters.listen()), asyncio.create_task(self.watch.run())]
         if self.supervisor is not None:
             self.supervisor.start()
+        await self.runs.resume()
         try:
             yield
         finally:
+            await self.runs.close()
             if self.supervisor is not None:
                 await self.supervisor.close()
             await _end(tasks)
@@ -143,6 +147,9 @@ def _routes() -> APIRouter:
     add("/tasks/{task_id}", task, summary="A task, its deadline and its calls")
     add("/tasks/{task_id}/close", close_task, methods=["POST"], summary="A task is over")
     add("/tasks/{task_id}/trace", trace, summary="Everything on record of a task, in order")
+    add("/runs", run, methods=["POST"], status_code=202, summary="Plan a whole task and run it")
+    add("/runs/{task_id}", run_record, summary="A run: its plan, and its graph and outcome once it is over")
+    add("/runs/{task_id}/cancel", cancel_run, methods=["POST"], summary="Cancel a run")
     add("/calls", call, methods=["POST"], status_code=202, summary="Call a skill; on 202 the call is on the disk")
     add("/calls/{call_id}", call_record, summary="A call; with wait_s, once it is over")
     add("/calls/{call_id}/cancel", cancel, methods=["POST"], summary="Cancel a call")
@@ -232,6 +239,41 @@ async def trace(gateway: G, _: Client, task_id: Id, recording: bool = True) -> d
     bag = gateway.bag if recording else None
     recorded = None if bag is None else await asyncio.to_thread(recorded_trace, bag, ids)
     return {"task_id": task_id, "events": events, "recording": recorded}
+
+
+async def run(gateway: G, client: Client, body: RunBody) -> dict[str, Any]:
+    """422 where no plan leads from the facts to its goal, and why. The same run offered again is the same run."""
+    task_id = body.task_id or f"run-{secrets.token_hex(8)}"
+    known = await gateway.journal.run(task_id)
+    if known is not None:
+        asked = RunRequest.unpacked(known["request"])
+        if (asked.task, asked.parameters, asked.source) != (body.task, body.parameters, client):
+            raise HTTPException(409, f"task {task_id} is another run")
+        return run_fields(task_id, known)
+    domain = gateway.runs.domain()
+    deadline_s = deadline_of(gateway.services.catalogue, body.task, body.timeout_s)
+    facts = await gateway.runs.facts(body.facts)
+    request = RunRequest(task_id, body.task, body.parameters, facts, client, deadline_s, time.monotonic_ns())
+    plan = await asyncio.to_thread(gateway.runs.plan, domain, request)
+    if await gateway.journal.open_task(task_id, client, deadline_s) == "begun":
+        raise HTTPException(409, f"task {task_id} was begun by calls of its own")
+    await gateway.runs.begin(request, plan)
+    return await run_record(gateway, client, task_id)
+
+
+async def run_record(gateway: G, _: Client, task_id: Id) -> dict[str, Any]:
+    """state: running, then done, failed (its failure says why, request what a person is asked) or cancelled."""
+    fields = await gateway.journal.run(task_id)
+    if fields is None or "request" not in fields:
+        raise HTTPException(404, f"no run {task_id}")
+    return run_fields(task_id, fields)
+
+
+async def cancel_run(gateway: G, client: Client, task_id: Id) -> dict[str, Any]:
+    """The call at work is cancelled, and the run is over once its state says so."""
+    await run_record(gateway, client, task_id)
+    await gateway.runs.cancel(task_id)
+    return await run_record(gateway, client, task_id)
 
 
 async def call(gateway: G, client: Client, response: Response, body: CallBody, wait_s: WaitS = 0.0) -> dict[str, Any]:

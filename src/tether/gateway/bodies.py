@@ -8,12 +8,16 @@ from typing import Annotated
 from pydantic import ConfigDict, Field, StrictBool
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$"
+RUN_NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,79}$"
 SKILL = r"^[a-z][a-z0-9_]{0,63}$"
 _STRICT = ConfigDict(extra="forbid")
 Name = Annotated[str, Field(pattern=NAME, max_length=100)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
 StrictNumber = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 """A text of digits is a text."""
+FactValues = Annotated[
+    dict[str, StrictBool | StrictNumber | Annotated[str, Field(max_length=1000)]], Field(max_length=1000)
+]
 Seconds = Annotated[float, Field(gt=0.0, le=86_400.0, allow_inf_nan=False)]
 
 
@@ -45,6 +49,23 @@ class TaskBody:
 
 
 @dataclass
+class RunBody:
+    """Run a whole task of the domain. facts: what is true now, where the gateway hears no sensors.
+
+    timeout_s: end to end, at most the declared deadline, which stands where it is missing.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    task: Annotated[str, Field(pattern=SKILL)]
+    parameters: Annotated[dict[str, Finite], Field(max_length=64)] = field(default_factory=dict)
+    facts: FactValues | None = None
+    timeout_s: Seconds | None = None
+    task_id: Annotated[str, Field(pattern=RUN_NAME, max_length=80)] | None = None
+    """Shorter than other names: call ids are made of it."""
+
+
+@dataclass
 class SkillBody:
     """A skill's declaration in YAML, to be proved and registered."""
 
@@ -60,6 +81,4 @@ class PlanBody:
     __pydantic_config__ = _STRICT
 
     task: Annotated[str, Field(pattern=SKILL)]
-    facts: Annotated[
-        dict[str, StrictBool | StrictNumber | Annotated[str, Field(max_length=1000)]], Field(max_length=1000)
-    ]
+    facts: FactValues

@@ -12,7 +12,7 @@ from tether.agent.facts import Condition, Unmet, unmet
 from tether.agent.observing import FactSense
 from tether.agent.services import DomainCatalogue
 from tether.assembly import robot
-from tether.contracts import TICK_NS, FusedState, Mode
+from tether.contracts import DECISION_NS, TICK_NS, FusedState, Mode
 from tether.errors import Fault, InvalidInputError
 from tether.fusion.classic_config import load_classic_config
 from tether.gateway.records import Effect
@@ -57,9 +57,9 @@ class EffectWatch:
             self._came.notify_all()
 
     def has_begun(self) -> bool:
-        """Whether any state has come."""
+        """Whether states have come for 0.6 s of the world's time, so that facts which take a while are known."""
         with self._came:
-            return self._count > 0
+            return self._count * DECISION_NS > VERIFY_NS
 
     def facts(self, within_s: float) -> tuple[Fact, ...]:
         """Facts of the next state to come, or after that long of the newest one."""

@@ -29,6 +29,8 @@ from tether.gateway.records import (
 )
 from tether.memory.redis_server import Client
 
+RUN_KEPT_S = 604_800
+
 
 def _stamps(prefix: str) -> list[str]:
     return [prefix, str(time.monotonic_ns()), str(time.time_ns())]
@@ -160,7 +162,31 @@ class GatewayJournal:
         """Keep a skill's declaration across restarts."""
         await self._client.hset(f"{self._prefix}declarations", name, text)
 
+    async def keep_run(self, task_id: str, **fields: str) -> None:
+        """Put a run, or more of it, on record; it is open until `end_run`."""
+        key = f"{self._prefix}run:{task_id}"
+        async with self._client.pipeline(transaction=True) as pipe:
+            pipe.hset(key, mapping=fields).expire(key, RUN_KEPT_S)
+            if "request" in fields:
+                pipe.sadd(f"{self._prefix}runs", task_id)
+            await pipe.execute()
+
+    async def end_run(self, task_id: str, ended: str) -> None:
+        """A run is over; ended: its outcome and graph."""
+        key = f"{self._prefix}run:{task_id}"
+        async with self._client.pipeline(transaction=True) as pipe:
+            pipe.hset(key, "ended", ended).expire(key, RUN_KEPT_S).srem(f"{self._prefix}runs", task_id)
+            await pipe.execute()
+
     # Reading
+
+    async def run(self, task_id: str) -> dict[str, str] | None:
+        """A run's fields, or None."""
+        return dict(await self._client.hgetall(f"{self._prefix}run:{task_id}")) or None
+
+    async def open_runs(self) -> list[str]:
+        """Task ids of runs that have not ended."""
+        return sorted(await self._client.smembers(f"{self._prefix}runs"))
 
     async def declarations(self) -> dict[str, str]:
         """Name → declaration of what was registered."""

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from tether.agent.calls import Executor, Value
+from tether.agent.calls import Executor, Fact, Value
+from tether.agent.domain import Domain
 from tether.errors import Fault, InvalidInputError
 from tether.gateway.records import EffectVerifier
 
@@ -59,11 +60,17 @@ class Catalogue(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """One robot's. verifier: None where nobody can verify effects; then unknown outcomes stay unknown."""
+    """One robot's. verifier: None where nobody can verify effects; then unknown outcomes stay unknown.
+
+    domain: that whole tasks are run by; None where there are none. facts: what the sensors say now, waited for so many
+    seconds; None where this process hears none.
+    """
 
     executor: Executor
     catalogue: Catalogue
     verifier: EffectVerifier | None = None
+    domain: Callable[[], Domain] | None = None
+    facts: Callable[[float], tuple[Fact, ...]] | None = None
 
 
 def load_services(name: str) -> Services:

@@ -168,6 +168,14 @@ class GraphCalls:
         lost = response is None and effect is Effect.ABSENT
         return (Effect.UNKNOWN if lost else effect), facts
 
+    def facts(self, within_s: float) -> tuple[Fact, ...]:
+        """What the sensors say now; nothing where they say nothing within that time."""
+        self._link()
+        until_s = time.monotonic() + within_s
+        while not self._watch.has_begun() and time.monotonic() < until_s:
+            time.sleep(_POLL_S)
+        return self._watch.facts(_STATE_S) if self._watch.has_begun() else ()
+
     def _run(self, call: Call, on_feedback: Callable[[Feedback], None], cancelled: Callable[[], bool]) -> Outcome:
         link = self._link()
         if not _until(lambda: link.is_ready() and self._watch.has_begun(), call, cancelled, _AGENT_S):
@@ -228,7 +236,7 @@ def live() -> Services:
     require_proved(domain)
     catalogue = GraphCatalogue(domain)
     calls = GraphCalls(catalogue)
-    return Services(calls, catalogue, calls)
+    return Services(calls, catalogue, calls, lambda: catalogue.domain, calls.facts)
 
 
 def _goal_id(call: Call) -> UUID:

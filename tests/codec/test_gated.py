@@ -49,6 +49,15 @@ def test_the_newest_pair_is_taken_once() -> None:
     assert kept.stamp_ns() is None
 
 
+def test_a_queue_of_the_one_half_is_read_before_that_of_the_other() -> None:
+    kept = GatedHalves()
+    for number in range(100):
+        kept.put_joints(halves(number)[0])
+    for number in range(100):
+        kept.put_twist(halves(number)[1])
+    assert number_of(kept.take()) == (99.0, 99.0)
+
+
 def test_newest_is_what_came_last_where_the_clock_was_set_back() -> None:
     kept = GatedHalves()
     for number, stamp_ns in ((1, 3_600_000_000_000), (2, 10)):
@@ -60,12 +69,12 @@ def test_newest_is_what_came_last_where_the_clock_was_set_back() -> None:
 
 def test_halves_that_stay_alone_are_not_kept_for_ever() -> None:
     kept = GatedHalves()
-    for number in range(100):
+    for number in range(1000):
         kept.put_joints(halves(number)[0])
     kept.put_twist(halves(0)[1])
     assert kept.take() is None
-    kept.put_twist(halves(99)[1])
-    assert number_of(kept.take()) == (99.0, 99.0)
+    kept.put_twist(halves(999)[1])
+    assert number_of(kept.take()) == (999.0, 999.0)
 
 
 def test_what_is_forgotten_makes_no_pair() -> None:

@@ -115,13 +115,24 @@ class Gate:
 class SlowWorld(WorldNode):
     """The world on a machine where a tick takes half as long again as it should, so that it catches up all the time."""
 
+    tick_s = TIMEOUT_S / 7
+
     def _step(self) -> Any:
-        time.sleep(TIMEOUT_S / 7)
+        time.sleep(self.tick_s)
         return super()._step()
 
 
-def test_a_world_that_is_busy_does_not_take_its_own_delay_for_a_silent_gate(bench: Callable[..., Bench]) -> None:
-    rig = bench(SlowWorld, "policy:=classic", "profile:=ideal", "episodes:=100", "mode:=realtime")
+class SlowerWorld(SlowWorld):
+    """Each tick takes longer than commands may stay away."""
+
+    tick_s = 2 * TIMEOUT_S
+
+
+@pytest.mark.parametrize(("make", "ticks"), [(SlowWorld, 100), (SlowerWorld, 20)])
+def test_a_world_that_is_busy_does_not_take_its_own_delay_for_a_silent_gate(
+    bench: Callable[..., Bench], make: type[SlowWorld], ticks: int
+) -> None:
+    rig = bench(make, "policy:=classic", "profile:=ideal", "episodes:=100", "mode:=realtime")
     executed: list[tuple[float, Any]] = []
 
     def hear(raw: bytes) -> None:
@@ -134,7 +145,7 @@ def test_a_world_that_is_busy_does_not_take_its_own_delay_for_a_silent_gate(benc
     gate = Gate(rig)
     rig.until(gate.matched, "the world hears the gate")
     with gate.steering():
-        rig.until(lambda: len(executed) > 100, "a hundred ticks")
+        rig.until(lambda: len(executed) > ticks, f"{ticks} ticks")
     sent = np.array(gate.sent_s)
     stops = [at_s for at_s, msg in executed if msg.watchdog_stop]
     if np.diff(sent).max() < TIMEOUT_S / 2:  # a gate that the machine held up is silent indeed

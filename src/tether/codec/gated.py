@@ -6,8 +6,8 @@ from typing import Any
 
 from tether.codec.convert.basics import to_ns
 
-_KEPT = 8
-"""Commands whose other half is still under way; one that stays away for longer was lost."""
+_KEPT = 128
+"""Of each half, while the other is under way: more than a queue holds, since one topic is read after the other."""
 
 
 class GatedHalves:
@@ -18,23 +18,33 @@ class GatedHalves:
     """
 
     def __init__(self) -> None:
-        self._halves: dict[int, tuple[Any, Any]] = {}
+        self._joints: dict[int, Any] = {}
+        self._twists: dict[int, Any] = {}
         self._pair: tuple[Any, Any] | None = None
 
     def clear(self) -> None:
         """Forget everything: a new episode."""
-        self._halves.clear()
+        self._joints.clear()
+        self._twists.clear()
         self._pair = None
 
     def put_joints(self, msg: Any) -> None:
         """Take a sensor_msgs/JointState of the gate."""
         stamp_ns = to_ns(msg.header.stamp)
-        self._put(stamp_ns, msg, self._halves.get(stamp_ns, (None, None))[1])
+        twist = self._twists.pop(stamp_ns, None)
+        if twist is None:
+            _keep(self._joints, stamp_ns, msg)
+        else:
+            self._pair = (msg, twist)
 
     def put_twist(self, msg: Any) -> None:
         """Take a geometry_msgs/TwistStamped of the gate."""
         stamp_ns = to_ns(msg.header.stamp)
-        self._put(stamp_ns, self._halves.get(stamp_ns, (None, None))[0], msg)
+        joints = self._joints.pop(stamp_ns, None)
+        if joints is None:
+            _keep(self._twists, stamp_ns, msg)
+        else:
+            self._pair = (joints, msg)
 
     def stamp_ns(self) -> int | None:
         """Stamp of the newest pair that was not taken."""
@@ -45,11 +55,8 @@ class GatedHalves:
         pair, self._pair = self._pair, None
         return pair
 
-    def _put(self, stamp_ns: int, joints: Any, twist: Any) -> None:
-        if joints is None or twist is None:
-            self._halves[stamp_ns] = (joints, twist)
-            while len(self._halves) > _KEPT:
-                del self._halves[next(iter(self._halves))]
-            return
-        self._halves.pop(stamp_ns)
-        self._pair = (joints, twist)
+
+def _keep(halves: dict[int, Any], stamp_ns: int, msg: Any) -> None:
+    halves[stamp_ns] = msg
+    if len(halves) > _KEPT:
+        del halves[next(iter(halves))]

@@ -37,6 +37,7 @@ class SkillPolicyNode(StageNode):
 
     needs = Needs(at_decision=frozenset({STATE, ORDER}))
     niceness = -6
+    realtime_priority = 10
 
     def __init__(self) -> None:
         super().__init__("policy")

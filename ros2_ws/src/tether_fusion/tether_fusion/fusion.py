@@ -28,6 +28,7 @@ class FusionNode(StageNode):
 
     needs = Needs(streams=frozenset({Stream.CAMERA, Stream.JOINTS, Stream.EXECUTED}), every_tick=frozenset({IMU}))
     niceness = -6
+    realtime_priority = 10
 
     def __init__(self) -> None:
         super().__init__("fusion")

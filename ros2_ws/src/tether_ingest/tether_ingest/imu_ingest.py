@@ -22,6 +22,7 @@ class ImuIngestNode(StageNode):
 
     needs = Needs(streams=frozenset({Stream.IMU}))
     niceness = -6
+    realtime_priority = 10
 
     def __init__(self) -> None:
         super().__init__("imu_ingest")

@@ -25,6 +25,7 @@ class PrimitiveExecutorNode(StageNode):
 
     needs = Needs(streams=frozenset({Stream.JOINTS}), every_tick=frozenset({IMU}), at_decision=frozenset({DECISION}))
     niceness = -6
+    realtime_priority = 10
 
     def __init__(self) -> None:
         super().__init__("primitive_executor")

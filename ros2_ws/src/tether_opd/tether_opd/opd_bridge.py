@@ -35,6 +35,7 @@ class OpdBridgeNode(StageNode):
 
     needs = Needs(at_decision=frozenset({OUTPUT}))
     niceness = -6
+    realtime_priority = 10
 
     def __init__(self) -> None:
         super().__init__("opd_bridge")

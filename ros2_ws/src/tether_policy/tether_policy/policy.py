@@ -28,6 +28,7 @@ class PolicyNode(StageNode):
 
     needs = Needs(at_decision=frozenset({STATE}))
     niceness = -6
+    realtime_priority = 10
 
     def __init__(self) -> None:
         super().__init__("policy")

@@ -16,6 +16,8 @@ from tether_ros import qos
 
 AT_ONCE = 32
 """Most messages taken from one topic before others have their turn again."""
+_ALL = 128
+"""More than a queue holds: whoever looks gets the newest, and a flood ends somewhere."""
 
 
 class Inlet:
@@ -52,11 +54,11 @@ class Inlet:
         return int(self._subscription.get_publisher_count())
 
     def take_arrived(self) -> None:
-        """Hand over what has arrived by now and waits for the executor, at most `AT_ONCE` messages.
+        """Hand over what has arrived by now and waits for the executor.
 
         For whoever judges how long nothing has come: before that it has to have looked.
         """
-        for _ in range(AT_ONCE):
+        for _ in range(_ALL):
             try:
                 with self._subscription.handle:
                     taken = self._subscription.handle.take_message(self._subscription.msg_type, True)

@@ -63,6 +63,8 @@ class StageNode(LifecycleNode):
     """How much its process gives way to others (negative: goes before them), as `nice` counts."""
     realtime_priority = 0
     """Above 0: its process runs before all that are not of a real-time class, where that is allowed (SCHED_RR)."""
+    hearing_priority = 0
+    """As realtime_priority, but of the threads that receive alone: for a node whose work is long and may wait."""
     hub = Hub()
     """What is handed over within the process; set before the node is configured."""
     housemates: frozenset[str] = frozenset()

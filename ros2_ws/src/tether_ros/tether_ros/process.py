@@ -107,11 +107,14 @@ def _take_turn(nodes: Sequence[StageNode]) -> None:
     if nodes[0].mode is not Mode.REALTIME:
         return
     priority = min(node.realtime_priority for node in nodes)
-    if priority:
-        try:
+    hearing = min(node.hearing_priority for node in nodes)
+    try:
+        if priority:
             go_first(priority)
-        except OSError as error:
-            nodes[0].get_logger().debug(f"SCHED_RR {priority} is not given: {error}")
+        elif hearing:
+            hear_first(hearing)
+    except OSError as error:
+        nodes[0].get_logger().debug(f"SCHED_RR {priority or hearing} is not given: {error}")
     niceness = min(node.niceness for node in nodes)
     if niceness == 0:
         return
@@ -129,6 +132,16 @@ def go_first(priority: int) -> None:
     """Have all threads of this process, and those that they make, run under SCHED_RR. OSError where that is denied."""
     for thread in _THREADS.iterdir():  # DDS has made some already
         os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(priority))
+
+
+def hear_first(priority: int) -> None:
+    """Have the threads that DDS has made run under SCHED_RR, and not the one that works. OSError where that is denied.
+
+    Without that, a process which had to wait for the processor looks before its own ears have had their turn.
+    """
+    for thread in _THREADS.iterdir():
+        if int(thread.name) != os.getpid():
+            os.sched_setscheduler(int(thread.name), os.SCHED_RR, os.sched_param(priority))
 
 
 def _done(nodes: Sequence[StageNode], interrupted: Sequence[float]) -> bool:

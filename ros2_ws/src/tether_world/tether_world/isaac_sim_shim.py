@@ -30,6 +30,7 @@ class IsaacSimShim(StageNode):
     """See the module. Real time only: Isaac Sim goes at its own pace."""
 
     niceness = -3
+    hearing_priority = 10
 
     def __init__(self) -> None:
         super().__init__("world")

@@ -51,6 +51,7 @@ class WorldNode(StageNode):
     """See `tether.world`."""
 
     niceness = -3
+    hearing_priority = 10
 
     def __init__(self) -> None:
         super().__init__("world")

@@ -19,7 +19,8 @@ from fact_robot import FactRobot
 from tether.agent.calls import Call, Status
 from tether.agent.declaration import TaskSkill
 from tether.agent.running import NEEDS_OPERATOR, TaskRun, TaskRunner
-from tether.memory.redis_server import RedisServer
+from tether.memory.redis_server import RedisServer, connect
+from tether.memory.working import WorkingMemory
 from tether.team import record
 
 SKILLS = ("find", "approach", "pick", "carry", "place")
@@ -195,6 +196,16 @@ def test_the_record_loses_nothing_where_its_server_is_killed_in_the_middle(crew:
     assert robot.started == list(SKILLS)
     assert len(set(pids)) == 5
     assert [line["sequence"] for line in lines] == list(range(1, 16))
+
+
+def test_a_record_that_is_gone_for_good_ends_with_a_person_and_not_in_an_error(crew: Crew) -> None:
+    robot = WatchedRobot(crew, lambda skill, number: crew.server.close() if skill == "approach" else None)
+    executor = crew.executor(robot, "g")
+    executor.memory = WorkingMemory(connect(crew.server.url, patience_s=0.4), "g", deadline_s=1.0)
+    runner = TaskRunner(crew.domain, robot, direct_ways(crew.domain), executor=executor)
+    ended = runner.run("fetch", "g", {})
+    assert (ended.outcome.failure or "").startswith(f"{NEEDS_OPERATOR}: agent_lost")
+    assert all(step.status in ("done", "outcome_unknown") for step in executor.steps)
 
 
 def test_a_cancelled_task_is_cancelled_in_the_agent_that_is_at_it(crew: Crew) -> None:

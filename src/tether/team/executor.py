@@ -126,15 +126,21 @@ class TeamExecutor(SkillExecutor):
         attempt: int,
     ) -> Outcome:
         agent, facts = self.agent_of(skill.name), tuple(self._robot.facts.values())
+        from redis.exceptions import RedisError
+
         self._processes.look()
         waited = self._processes.current(agent) is None
-        action = Action(call.call_id, skill.name, parameters, agent, call.deadline_ns, *step, attempt)
-        given_ns = record.give(self.memory, action, self._robot.now_ns(), facts)
-        trace = StepTrace(call.call_id, skill.name, agent, self._processes.pid(agent), given_ns, waited)
+        trace = StepTrace(call.call_id, skill.name, agent, self._processes.pid(agent), time.monotonic_ns(), waited)
         self.steps.append(trace)
         whole = replace(call, parameters=parameters)
         lent = _Lent(self._robot, whole, skill, self._ways[skill.name], step, on_feedback, cancelled, attempt)
-        outcome = self._lend(lent, trace)
+        action = Action(call.call_id, skill.name, parameters, agent, call.deadline_ns, *step, attempt)
+        try:
+            trace.given_ns = record.give(self.memory, action, self._robot.now_ns(), facts)
+            outcome = self._lend(lent, trace)
+        except (RedisError, DeadlineError) as error:
+            self._robot.stop(kill=False)
+            outcome = lent.outcome(Status.OUTCOME_UNKNOWN, f"{AGENT_LOST}: {agent}: its record: {error}")
         self._lend_to(None, 0)
         trace.status, trace.failure, trace.returned_ns = outcome.status.value, outcome.failure, time.monotonic_ns()
         return outcome

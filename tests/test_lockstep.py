@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tether.contracts import SampleRef, Stream, TickPlan
+from tether.contracts import TICKS_PER_DECISION, SampleRef, Stream, TickPlan
 from tether.lockstep import MAX_WAITING, Inbox, Needs, in_order
 
 NEEDS = Needs(
@@ -97,6 +97,19 @@ def test_items_that_nobody_plans_are_bounded_and_counted() -> None:
     for stamp in range(MAX_WAITING + 10):
         inbox.put_sample(Stream.IMU, stamp, None)
     assert inbox.dropped == 10
+
+
+def test_tick_after_a_decision_waits_for_it_and_the_others_do_not() -> None:
+    inbox = Inbox(Needs(after_decision=frozenset({"decision"})))
+    for tick in range(TICKS_PER_DECISION + 2):
+        inbox.put_plan(plan(tick, decision=tick // TICKS_PER_DECISION if tick % TICKS_PER_DECISION == 0 else None))
+    assert inbox.take() is not None
+    assert inbox.missing() == ["decision 0"]
+    inbox.put_result("decision", 0, 0, "look")
+    taken = [inbox.take() for _ in range(TICKS_PER_DECISION)]
+    assert [dict(inputs.results) for inputs in taken if inputs] == [{"decision": "look"}, {}, {}, {}, {}]
+    assert inbox.take() is None
+    assert inbox.missing() == ["decision 1"]
 
 
 def test_canonical_order_is_by_stream_then_stamp() -> None:

@@ -225,7 +225,7 @@ def make_joint_ingest() -> JointIngest:
 
 def make_camera_ingest(policy: str, *, noiseless_world: bool = False) -> CameraIngest:
     """Camera ingest with the eyes of the policy. noiseless_world: pictures of a scene at rest repeat themselves."""
-    return CameraIngest(policy_kit(policy).make_encoder(), CameraConfig(noiseless_world=noiseless_world))
+    return CameraIngest(policy_kit(policy).make_encoder(), CameraConfig(noiseless_world=noiseless_world), skills())
 
 
 def make_fusion_stage(policy: str) -> FusionStage:

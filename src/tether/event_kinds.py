@@ -9,5 +9,8 @@ MODEL_RUNTIMES = "model_runtimes"
 (of pictures for eyes, of decisions for all others)."""
 ARBITER_THRESHOLD = "arbiter_threshold"
 """An episode's threshold, said by the bridge where it has an arbiter."""
+LOOK_HOW = "look_how"
+"""How hard the eyes look at pictures stamped after `since_ns`: `confidence`, `iou`, `image_size`, null: their own
+(`tether.ingest.asking`)."""
 LOOKING = "looking"
 """How often the eyes look from here on, and why (`tether.ingest.looking`); for whoever reads the recording."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tether.contracts import SampleRef, Stream, TickPlan
+from tether.contracts import TICKS_PER_DECISION, SampleRef, Stream, TickPlan
 
 MAX_WAITING = 4096
 """Bound on items that wait for their plan; past it the oldest go first and are counted."""
@@ -24,13 +24,15 @@ class Needs:
     """What a stage needs before it can run a tick.
 
     streams: their due samples. every_tick, at_decision, at_start: names of other stages' results that are needed at
-    each tick (numbered by tick), at decision ticks (by decision id), at an episode's first tick (by 0).
+    each tick (numbered by tick), at decision ticks (by decision id), at an episode's first tick (by 0). after_decision:
+    results of a decision that are needed at the tick after its own.
     """
 
     streams: frozenset[Stream] = frozenset()
     every_tick: frozenset[str] = frozenset()
     at_decision: frozenset[str] = frozenset()
     at_start: frozenset[str] = frozenset()
+    after_decision: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,9 @@ class Inbox:
         keys += [(name, epoch, plan.tick) for name in sorted(self._needs.every_tick)]
         if plan.decision_id is not None:
             keys += [(name, epoch, plan.decision_id) for name in sorted(self._needs.at_decision)]
+        if plan.tick % TICKS_PER_DECISION == 1:
+            before = plan.tick // TICKS_PER_DECISION
+            keys += [(name, epoch, before) for name in sorted(self._needs.after_decision)]
         if plan.tick == 0:
             keys += [(name, epoch, 0) for name in sorted(self._needs.at_start)]
         return keys

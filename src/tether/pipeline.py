@@ -128,6 +128,7 @@ class Pipeline:
             output = s.policy.step(state, truth if s.policy.is_oracle or not s.truth_beside_policy else None)
             around = Around(state, arrivals, truth)
             decision = self._decision = s.bridge.step(output, around)
+            s.camera.decided(decision.action)
             if s.pairs is not None:
                 s.pairs.step(delivery.episode, around, output.action, decision)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import asdict, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from tether.assembly import (
     make_policy_stage,
     policy_kit,
     skill_of_task,
+    skills,
 )
 from tether.bags.writer import BagWriter
 from tether.check import CheckReport, check_bag
@@ -28,20 +30,25 @@ from tether.contracts import (
     TICKS_PER_DECISION,
     Decision,
     EpisodeSpec,
+    FusedState,
+    HybridAction,
     ImageSample,
     ImuSample,
     JointSample,
     PolicyOutput,
+    Primitive,
     TickDelivery,
     TickPlan,
     TruthSample,
 )
 from tether.errors import InvalidInputError
-from tether.event_kinds import MODEL_RUNTIMES
+from tether.event_kinds import LOOK_HOW, MODEL_RUNTIMES
+from tether.ingest.camera import CameraIngest
 from tether.ingest.stages import readings_of
 from tether.lockstep import in_order
 from tether.models.manifest import read_manifest
 from tether.pipeline import Stages, TickTrace
+from tether.policy.classic import ClassicPolicy
 from tether.resources import resource_path
 from tether.rollout import EPISODE_START_NS, Rollout
 from tether.runtimes import torch_reference
@@ -173,6 +180,37 @@ def test_recording_of_the_core_loop_is_identical(run: list[Message], tmp_path: P
         "primitive_executor": TICKS,
         "safety_supervisor": TICKS,
     }
+
+
+def test_run_that_asked_for_how_hard_to_look_is_rebuilt_from_what_was_said_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[Message] = []
+    decide, decided = ClassicPolicy.decide, CameraIngest.decided
+
+    def looking(policy: ClassicPolicy, state: FusedState, truth: Any) -> HybridAction:
+        """Now hard, now as ever, whatever else it had in mind."""
+        values = {"image_size": 96.0, "confidence": 0.1} if state.decision_id % 4 < 2 else {}
+        action = decide(policy, state, truth)
+        return replace(action, primitive=Primitive.LOOK, params=skills().clipped(Primitive.LOOK, **values))
+
+    def saying(camera: CameraIngest, action: HybridAction) -> Any:
+        answer = decided(camera, action)
+        if answer.changed:
+            data = {"since_ns": answer.since_ns, **asdict(answer.how)}
+            event = sensors.event_message(action.stamp_ns, "camera_ingest", 0, LOOK_HOW, "asked", data)
+            events.append((action.stamp_ns, topics.EVENTS, event))
+        return answer
+
+    monkeypatch.setattr(ClassicPolicy, "decide", looking)
+    monkeypatch.setattr(CameraIngest, "decided", saying)
+    messages = recorded("classic")
+    assert len(events) >= 4
+    report = checked(tmp_path, [*messages, *events])
+    assert report.identical, report.as_table()
+    difference = checked(tmp_path / "unsaid", messages).difference
+    assert difference is not None, "it was looked at otherwise than eyes do by themselves"
+    assert difference.stage == "fusion"
 
 
 def test_order_in_the_bag_plays_no_part(run: list[Message], tmp_path: Path) -> None:

@@ -116,6 +116,15 @@ def test_heat_throttling_and_little_memory_step_down_to_the_last_step(machine: M
     assert set(film.looking.coasted) == {reason}
 
 
+def test_a_look_may_ask_for_smaller_pictures_only_while_memory_is_little() -> None:
+    looking = Looking(CONFIG)
+    assert looking.image_size_max is None
+    looking.hear(MachineState(available_mb=100.0))
+    assert looking.image_size_max == CONFIG.little_memory_px
+    looking.hear(COOL)
+    assert looking.image_size_max is None
+
+
 def test_throttling_of_the_past_is_no_reason() -> None:
     film = Film()
     film.looking.hear(MachineState(throttled=0x50000))

@@ -17,8 +17,9 @@ from tether_ros.executor import DrainingExecutor
 from tether_ros.node import StageNode
 
 from tether import topics
+from tether.assembly import skill_of_task
 from tether.codec import convert, decode, encode, message, sensors
-from tether.contracts import CameraModel
+from tether.contracts import CameraModel, EpisodeSpec
 from tether.topics import Topic
 
 PATIENCE_S = 30.0
@@ -118,6 +119,11 @@ class Bench:
             qos.subscriber_qos(topic, must_not_lose=True),
             raw=True,
         )
+
+
+def start_message(episode: int = 0) -> Any:
+    spec = EpisodeSpec("pick", "real", 0)
+    return convert.episode_start_message(episode, START_NS, spec, "classic", False, skill_of_task("pick"))
 
 
 WIDTH, HEIGHT = 64, 48

@@ -4,25 +4,47 @@ from __future__ import annotations
 
 import itertools
 import time
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 import pytest
-from node_bench import PATIENCE_S, START_NS, Bench, CameraBench, plain
+from node_bench import CAMERA, PATIENCE_S, START_NS, Bench, CameraBench, plain, start_message
+from tether_ingest import eyes_governor
 from tether_ingest.camera_ingest import CameraIngestNode
 from tether_opd.opd_bridge import OpdBridgeNode
 
 from tether import topics
-from tether.assembly import skills
+from tether.assembly import make_camera_ingest, skills
 from tether.bridge.stage import SINCE_BEFORE
 from tether.codec import convert, encode, sensors
-from tether.contracts import DECISION_NS, F64, Decision, Estimate, HybridAction, PolicyOutput, Primitive, Source
-from tether.event_kinds import LOOKING
+from tether.contracts import (
+    DECISION_NS,
+    F64,
+    TICK_NS,
+    Decision,
+    Estimate,
+    HybridAction,
+    PolicyOutput,
+    Primitive,
+    SampleRef,
+    Source,
+    Stream,
+    TickPlan,
+)
+from tether.event_kinds import LOOK_HOW, LOOKING
+from tether.ingest.asking import OWN
 from tether.ingest.looking import Wish
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(180)]
 
 SPACING_NS = 40_000_000
+
+
+@pytest.fixture(autouse=True)
+def steady_time_of_the_film(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The governor's steady clock goes with the film, however slowly this machine shows it."""
+    monkeypatch.setattr(eyes_governor, "monotonic_ns", lambda: bench.node.now_ns())
 
 
 def decision(stamp_ns: int, params: F64, since_ns: int = DECISION_NS) -> Any:
@@ -56,9 +78,9 @@ class Graph:
         features = self.bench.said[topics.IMAGE_FEATURE.name]
         return [s for f in features if (s := convert.to_ns(f.sample.stamp)) in shown]
 
-    def said(self) -> list[dict[str, Any]]:
+    def said(self, kind: str = LOOKING) -> list[dict[str, Any]]:
         events = self.bench.said[topics.EVENTS.name]
-        return [sensors.event_data(e) for e in events if e.kind == LOOKING]
+        return [sensors.event_data(e) for e in events if e.kind == kind]
 
     def dropped(self) -> dict[str, int]:
         status = self.bench.said[topics.MODALITY_STATUS.name][-1]
@@ -84,10 +106,11 @@ def test_decisions_on_time_whose_stamps_a_fast_clock_spreads_take_no_looks_away(
     assert graph.said() == []
 
 
-def test_node_that_spares_no_looks_hears_no_decisions_and_looks_at_all(bench: Bench) -> None:
+def test_node_that_spares_no_looks_looks_at_all_pictures_whatever_decisions_say(bench: Bench) -> None:
     graph = Graph(bench, spare_looks=False)
-    assert topics.DECISION.name not in [s.topic_name for s in bench.node.subscriptions]
+    graph.decide([START_NS + i * DECISION_NS for i in range(5)], Wish.COAST, since_ns=2 * DECISION_NS)
     assert len(graph.film(20)) >= 19
+    assert graph.said() == []
 
 
 def test_bridge_says_how_long_by_the_steady_clock_a_decision_came_after_the_one_before(bench: Bench) -> None:
@@ -134,8 +157,49 @@ def test_malformed_decision_is_named_and_changes_nothing(bench: Bench) -> None:
     assert len(graph.film(10)) >= 8
 
 
-def test_in_lockstep_every_picture_is_looked_at_and_nobody_hears_decisions(bench: Bench) -> None:
+def test_decision_that_asks_for_how_hard_to_look_gets_it_until_the_next_and_it_is_said(bench: Bench) -> None:
+    graph = Graph(bench)
+    assert len(graph.film(2)) == 2
+    whole = bench.said[topics.IMAGE_FEATURE.name][-1].detections
+    assert len(whole), "the block in the cube's colour is seen"
+    bench.publish(topics.DECISION, decision(START_NS, skills().clipped(Primitive.LOOK, confidence=0.95, iou=0.2)))
+    said = bench.until("what was asked", lambda: graph.said(LOOK_HOW))[0]
+    assert said == {"since_ns": START_NS + 2 * SPACING_NS, "confidence": 0.95, "iou": 0.2, "image_size": None}
+    graph.film(2)
+    graph.decide([START_NS + 4 * SPACING_NS])
+    bench.until("the end of it", lambda: len(graph.said(LOOK_HOW)) == 2)
+    assert graph.said(LOOK_HOW)[1] == {"since_ns": START_NS + 4 * SPACING_NS, **asdict(OWN)}
+
+
+def test_size_that_the_eyes_do_not_take_is_refused_counted_and_named(bench: Bench) -> None:
+    bench.start(CameraIngestNode, [topics.IMAGE_FEATURE], policy="student")
+    bench.at(START_NS)
+    bench.publish(topics.DECISION, decision(START_NS, skills().clipped(Primitive.LOOK, image_size=200)))
+    bench.event("stream_fault", "camera", "image_size", "200 px wide", "128 px only")
+
+
+def test_in_lockstep_every_picture_is_looked_at_as_hard_as_the_decision_before_it_asks(bench: Bench) -> None:
     bench.start(CameraIngestNode, [topics.IMAGE_FEATURE], mode="lockstep")
-    heard = [s.topic_name for s in bench.node.subscriptions]
-    assert topics.IMAGE.name in heard
-    assert topics.DECISION.name not in heard
+    bench.publish(topics.EPISODE_START, start_message())
+    stamps_ns = [START_NS + tick * TICK_NS for tick in range(3)]
+    for tick, stamp_ns in enumerate(stamps_ns):
+        due = (SampleRef(Stream.CAMERA, stamp_ns, tick),)
+        plan = TickPlan(0, tick, stamp_ns, due, None if tick else 0)
+        bench.publish(topics.TICK_PLAN, convert.tick_plan_message(plan))
+        bench.publish(topics.CAMERA_INFO, sensors.camera_info_message(CAMERA, stamp_ns))
+        bench.publish(topics.IMAGE, plain(stamp_ns))
+    seen = bench.said[topics.IMAGE_FEATURE.name]
+    bench.until("the first picture", lambda: seen)
+    bench.spin(0.3)
+    assert len(seen) == 1, "the others wait for the decision"
+    bench.publish(topics.DECISION, decision(START_NS, skills().clipped(Primitive.LOOK, image_size=96, iou=0.3)))
+    bench.until("the others", lambda: len(seen) == 3)
+    core = make_camera_ingest("classic")
+    action = convert.action_from(decision(START_NS, skills().clipped(Primitive.LOOK, image_size=96, iou=0.3)).action)
+    for number, (stamp_ns, feature) in enumerate(zip(stamps_ns, seen, strict=True)):
+        result = core.ingest(sensors.raw_image(plain(stamp_ns)), CAMERA, stamp_ns, number)
+        assert feature.detections.tobytes() == result.feature.detections.tobytes()
+        if number == 0:
+            core.decided(action)
+    (said,) = [sensors.event_data(e) for e in bench.said[topics.EVENTS.name] if e.kind == LOOK_HOW]
+    assert (said["since_ns"], said["image_size"], said["iou"]) == (START_NS, 96, 0.3)

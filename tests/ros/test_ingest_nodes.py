@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import rclpy
 import tether_ros.node
-from node_bench import CAMERA, HEIGHT, START_NS, WIDTH, Bench, CameraBench, picture, plain
+from node_bench import CAMERA, HEIGHT, START_NS, WIDTH, Bench, CameraBench, picture, plain, start_message
 from PIL import Image
 from rclpy.lifecycle import TransitionCallbackReturn
 from rclpy.signals import SignalHandlerOptions
@@ -24,7 +24,6 @@ from tether import topics
 from tether.assembly import skill_of_task
 from tether.codec import convert, encode, message, sensors
 from tether.contracts import (
-    EpisodeSpec,
     Estimate,
     FusedState,
     ImuBatch,
@@ -38,11 +37,6 @@ from tether.contracts import (
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(180)]
 
 STEP_NS = 5_000_000
-
-
-def start_message(episode: int = 0) -> Any:
-    spec = EpisodeSpec("pick", "real", 0)
-    return convert.episode_start_message(episode, START_NS, spec, "classic", False, skill_of_task("pick"))
 
 
 # -- IMU ------------------------------------------------------------------------------------------------------------

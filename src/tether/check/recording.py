@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,8 @@ from tether.bags.report import CorruptMessageError, Report
 from tether.codec import convert, decode, sensors
 from tether.contracts import CameraModel, SampleRef, Stream
 from tether.errors import Fault, InvalidInputError
-from tether.event_kinds import ARBITER_THRESHOLD, MODEL_RUNTIMES, RUN_CONFIG
+from tether.event_kinds import ARBITER_THRESHOLD, LOOK_HOW, MODEL_RUNTIMES, RUN_CONFIG
+from tether.ingest.asking import Asked, LookHow
 from tether.ingest.camera import CameraIngest, CompressedImage, RawImage
 from tether.runtimes.timeline import StampClock
 from tether.topics import Topic
@@ -183,19 +184,38 @@ class RuntimeChange:
 def recorded_runtimes(path: Path) -> dict[str, list[RuntimeChange]]:
     """SHA-256 of each model that ran → what ran it, as it was said; empty for runs from before this was said."""
     found: dict[str, list[RuntimeChange]] = {}
+    for event in _events_of(path, MODEL_RUNTIMES):
+        data = sensors.event_data(event)
+        runtimes, since_ns = data.get("runtimes"), data.get("since_ns")
+        for sha256, label in runtimes.items() if isinstance(runtimes, dict) else ():
+            if isinstance(label, str):
+                change = RuntimeChange(str(event.node), label, since_ns if isinstance(since_ns, int) else None)
+                found.setdefault(sha256, []).append(change)
+    return found
+
+
+def recorded_looks(path: Path) -> Asked:
+    """How hard the eyes were asked to look in a run, as camera ingest said it; nothing in runs from before it did."""
+    changes: list[tuple[int, LookHow]] = []
+    for event in _events_of(path, LOOK_HOW):
+        data = sensors.event_data(event)
+        since_ns = data.pop("since_ns", None)
+        if isinstance(since_ns, int) and data.keys() == {"confidence", "iou", "image_size"}:
+            changes.append((since_ns, LookHow(**data)))
+    return Asked(changes)
+
+
+def _events_of(path: Path, kind: str) -> Iterator[Any]:
+    """Events of a kind, in log-time order; what cannot be read is counted by the reader's report."""
     with open_bag(path) as bag:
         for message in bag.messages(topics=[name for name in bag.topics if name == topics.EVENTS.name]):
             try:
                 event = decode(message.raw, topics.EVENTS.type)
-                data = sensors.event_data(event) if event.kind == MODEL_RUNTIMES else {}
+                if event.kind == kind:
+                    sensors.event_data(event)
+                    yield event
             except (ValueError, CorruptMessageError):
-                continue  # counted by the reader's report
-            runtimes, since_ns = data.get("runtimes"), data.get("since_ns")
-            for sha256, label in runtimes.items() if isinstance(runtimes, dict) else ():
-                if isinstance(label, str):
-                    change = RuntimeChange(str(event.node), label, since_ns if isinstance(since_ns, int) else None)
-                    found.setdefault(sha256, []).append(change)
-    return found
+                continue
 
 
 def load_recording(path: Path, make_camera: Callable[[str], CameraIngest], clock: StampClock) -> Recording:

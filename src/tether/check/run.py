@@ -14,10 +14,11 @@ from tether.assembly import make_camera_ingest, settings_hashes
 from tether.bags.report import Report
 from tether.bridge.arbiter import Arbitration
 from tether.check.rebuild import Bridging, Samples, Step, rebuild
-from tether.check.recording import Recording, RuntimeChange, load_recording, recorded_runtimes
+from tether.check.recording import Recording, RuntimeChange, load_recording, recorded_looks, recorded_runtimes
 from tether.codec import convert, encode
 from tether.contracts import F32, Stream
 from tether.errors import Fault, InvalidInputError
+from tether.ingest.camera import CameraIngest
 from tether.models.errors import ModelRefusedError
 from tether.results import header, library_versions
 from tether.runtimes.interface import RuntimeName
@@ -154,7 +155,14 @@ def _timeline_faults(where: str, words: Sequence[str], changes: Sequence[Runtime
 
 
 def _check(path: Path, clock: StampClock) -> CheckReport:
-    recording = load_recording(path, make_camera_ingest, clock)
+    asked = recorded_looks(path)
+
+    def eyes(policy: str) -> CameraIngest:
+        camera = make_camera_ingest(policy)
+        camera.asked = asked
+        return camera
+
+    recording = load_recording(path, eyes, clock)
     _require_same_config(recording)
     samples = Samples(recording)
     arbitration = _arbitration(recording)

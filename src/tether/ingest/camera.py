@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tether.config import bounded
-from tether.contracts import U8, CameraModel, ImageFeature, ImageSample, SampleRef, Stream
+from tether.contracts import U8, CameraModel, HybridAction, ImageFeature, ImageSample, SampleRef, Stream
 from tether.ingest.admission import AdmissionConfig, ClockJump, StampAdmission
+from tether.ingest.asking import OWN, Asked, LookHow, how_of
 from tether.ingest.compressed import decode_compressed
 from tether.ingest.encoder import PictureEncoder
 from tether.ingest.encodings import Buffer, DepthImage, Order8UC3, Picture, decode_raw
 from tether.ingest.rejection import Reason, RejectedError, Rejection
 from tether.models.running import runtimes_of
+from tether.skills import SkillTable
 
 _MS = 1_000_000
 _NO_DETECTIONS = np.zeros((0, 6), dtype=np.float32)
@@ -70,16 +72,38 @@ class CameraResult:
     reordered: bool = False
 
 
-class CameraIngest:
-    """Judges one colour camera, has the encoder look at what passes. Deterministic in the sequence of calls."""
+@dataclass(frozen=True)
+class Answer:
+    """What a decision asked of the eyes, as far as they can: `how`, for pictures stamped after `since_ns`.
 
-    def __init__(self, encoder: PictureEncoder, config: CameraConfig | None = None) -> None:
+    changed: whether that differs from what held before. rejection: what they cannot.
+    """
+
+    since_ns: int
+    how: LookHow
+    changed: bool
+    rejection: Rejection | None
+
+
+class CameraIngest:
+    """Judges one colour camera, has the encoder look at what passes. Deterministic in the sequence of calls.
+
+    skills: the table by which decisions ask for how hard to look; None: nobody asks.
+    """
+
+    def __init__(
+        self, encoder: PictureEncoder, config: CameraConfig | None = None, skills: SkillTable | None = None
+    ) -> None:
         self.config = config or CameraConfig()
+        self.asked = Asked()
         self.admission = StampAdmission(self.config.admission)
         self.rejected: Counter[Reason] = Counter()
         self.received = 0
+        self._skills = skills
         self._encoder = encoder
+        self._tuned: tuple[LookHow, PictureEncoder] = (OWN, encoder)
         self._sequence = 0
+        self._newest_ns = 0
         self._forget_content()
 
     @property
@@ -90,8 +114,35 @@ class CameraIngest:
     def reset(self) -> None:
         """Forget stamps and start sequence numbers anew (start of an episode); counters stay."""
         self.admission.reset()
+        self.asked.forget()
         self._sequence = 0
+        self._newest_ns = 0
         self._forget_content()
+
+    def decided(self, action: HybridAction, image_size_max: int | None = None) -> Answer:
+        """A decision was made: what it asks of the eyes holds for pictures stamped after it, until the next one.
+
+        image_size_max: px, the widest picture that there is memory for; None: any. Raises InvalidInputError where a
+        `look` does not fit the skill table.
+        """
+        how = OWN if self._skills is None else how_of(self._skills, action.primitive, action.params)
+        how, rejection = self._possible(how, image_size_max)
+        # A decision that comes late does not change what has been looked at.
+        since_ns = max(action.stamp_ns, self._newest_ns)
+        return Answer(since_ns, how, self.asked.ask(since_ns, how), rejection)
+
+    def _possible(self, how: LookHow, image_size_max: int | None) -> tuple[LookHow, Rejection | None]:
+        """What of it these eyes can do, and what not."""
+        size, own = how.image_size, self._encoder.width_px
+        if size is None:
+            return how, None
+        if own is not None:
+            detail = f"look asks for pictures {size} px wide, these eyes take {own} px only; looked at as ever"
+            return replace(how, image_size=None), None if size == own else Rejection(Reason.IMAGE_SIZE, detail)
+        if image_size_max is not None and size > image_size_max:
+            detail = f"look asks for pictures {size} px wide, there is memory for {image_size_max} px"
+            return replace(how, image_size=image_size_max), Rejection(Reason.LITTLE_MEMORY, detail)
+        return how, None
 
     def ingest(
         self,
@@ -114,6 +165,8 @@ class CameraIngest:
             return self._refuse(ref, camera, admission.rejection, admission.jump)
         if admission.jump is not None:
             self._forget_content()
+            self.asked.forget()
+            self._newest_ns = 0
         stuck = self._stuck(message)
         if stuck is not None:
             return self._refuse(ref, camera, stuck, admission.jump)
@@ -134,8 +187,16 @@ class CameraIngest:
             return CameraResult(
                 ImageFeature(ref, camera, _NO_DETECTIONS, rejected=str(error.rejection)), None, error.rejection
             )
-        seen = self._encoder.look(rgb, camera)
+        self._newest_ns = max(self._newest_ns, ref.stamp_ns)
+        seen = self._encoder_for(self.asked.at(ref.stamp_ns)).look(rgb, camera)
         return CameraResult(ImageFeature(ref, camera, seen.detections, seen.tokens), rgb, None)
+
+    def _encoder_for(self, how: LookHow) -> PictureEncoder:
+        if how == OWN:
+            return self._encoder
+        if how != self._tuned[0]:
+            self._tuned = (how, self._encoder.tuned(how))
+        return self._tuned[1]
 
     def _forget_content(self) -> None:
         self._same, self._digest = 0, -1

@@ -68,6 +68,9 @@ class LookingConfig:
     memory_min_mb: float = bounded(
         50.0, 4000.0, unit="MB", default=250.0, doc="less memory left without swapping is too little"
     )
+    little_memory_px: int = bounded(
+        96, 640, unit="px", default=320, doc="widest pictures that a look may ask for where memory is too little"
+    )
     settle_s: float = bounded(0.1, 10.0, unit="s", default=1.0, doc="time between two steps down, to see what one did")
     calm_s: float = bounded(1.0, 600.0, unit="s", default=10.0, doc="time without any reason until one step up")
 
@@ -171,6 +174,11 @@ class Looking:
         """What was last heard of the computer."""
         return self._machine
 
+    @property
+    def image_size_max(self) -> int | None:
+        """The widest pictures, px, that a look may ask for with the memory there is; None: any."""
+        return self.config.little_memory_px if self._memory_is_little() else None
+
     def begin_episode(self) -> None:
         """Stamps and decisions start anew; load and heat are what they were."""
         self._wish = Wish.LOCAL
@@ -262,9 +270,13 @@ class Looking:
             (Reason.OVERLOAD, self.late > c.late_max or (look_ms is not None and look_ms > c.look_max_ms)),
             (Reason.THROTTLED, m.is_throttled),
             (Reason.HOT, m.cpu_c is not None and m.cpu_c >= c.hot_c),
-            (Reason.LITTLE_MEMORY, m.available_mb is not None and m.available_mb < c.memory_min_mb),
+            (Reason.LITTLE_MEMORY, self._memory_is_little()),
         )
         return tuple(reason for reason, is_so in found if is_so)
+
+    def _memory_is_little(self) -> bool:
+        available_mb = self._machine.available_mb
+        return available_mb is not None and available_mb < self.config.memory_min_mb
 
     def _strained(self) -> bool:
         """Nothing is over its limit, but something is too near to look more often."""

@@ -55,6 +55,9 @@ class Reason(str, Enum):
     LITTLE_MEMORY = "little_memory"
     COAST_ASKED = "coast_asked"
 
+    # nothing wrong with a picture: a look asked for what these eyes cannot do, see tether.ingest.asking
+    IMAGE_SIZE = "image_size"
+
 
 @dataclass(frozen=True)
 class Rejection:

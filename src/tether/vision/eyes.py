@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from tether.config import bounded
 from tether.contracts import F32, U8, CameraModel
+from tether.ingest.asking import LookHow
 from tether.ingest.encoder import Seen
 from tether.models.session import Session, SessionConfig, open_model
 from tether.vision.contract import BOX_OUT, CONFIDENCE_OUT, EYES, PICTURE, TOKENS_OUT
@@ -24,6 +25,14 @@ class EyesConfig:
     iou: float = bounded(0.1, 0.9, default=0.5, doc="overlap from which two boxes are one object")
     detections_max: int = bounded(1, 64, default=8)
     threads: int = bounded(1, 64, default=1)
+
+    def tuned(self, how: LookHow) -> EyesConfig:
+        """The same with the thresholds that are asked for."""
+        return replace(
+            self,
+            confidence=self.confidence if how.confidence is None else how.confidence,
+            iou=self.iou if how.iou is None else how.iou,
+        )
 
 
 class LearnedEyes:
@@ -42,6 +51,15 @@ class LearnedEyes:
     def sessions(self) -> tuple[Session, ...]:
         """See `tether.models.running.RunsModels`."""
         return (self.session,)
+
+    @property
+    def width_px(self) -> int:
+        """See `PictureEncoder`: the network's own."""
+        return WIDTH
+
+    def tuned(self, how: LookHow) -> LearnedEyes:
+        """See `PictureEncoder`."""
+        return LearnedEyes(self.session, self.config.tuned(how))
 
     def look(self, rgb: U8, camera: CameraModel | None) -> Seen:
         """See `PictureEncoder`; the same picture gives the same bits."""

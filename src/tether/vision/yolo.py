@@ -8,8 +8,9 @@ import numpy as np
 
 from tether.contracts import F32, U8, CameraModel
 from tether.errors import Fault, InvalidInputError
+from tether.ingest.asking import LookHow
 from tether.ingest.detector import Detector
-from tether.ingest.encoder import PictureEncoder, Seen
+from tether.ingest.encoder import PictureEncoder, Seen, tuned_detector, width_of
 from tether.models.manifest import MANIFEST_FILE, DType, Manifest, TensorSpec, read_manifest
 from tether.models.session import Expectation, Session, SessionConfig, open_model
 from tether.vision.eyes import EyesConfig, in_pixels_of
@@ -35,6 +36,15 @@ class YoloDetector:
         """The detector in `folder`; raises ModelRefusedError where it does not fit."""
         config = config or EyesConfig()
         return YoloDetector(open_model(folder, YOLO, SessionConfig(config.threads)), config)
+
+    @property
+    def width_px(self) -> int:
+        """See `tether.ingest.encoder.PictureEncoder`: the network's own."""
+        return WIDTH
+
+    def tuned(self, how: LookHow) -> YoloDetector:
+        """See `tether.ingest.encoder.PictureEncoder`."""
+        return YoloDetector(self.session, self.config.tuned(how))
 
     def detect(self, rgb: U8, camera: CameraModel | None) -> F32:
         """See `Detector`."""
@@ -77,6 +87,15 @@ class DetectorBesideEyes:
 
     def __init__(self, detector: Detector, eyes: PictureEncoder) -> None:
         self._detector, self._eyes = detector, eyes
+
+    @property
+    def width_px(self) -> int | None:
+        """See `PictureEncoder`: the detector's."""
+        return width_of(self._detector)
+
+    def tuned(self, how: LookHow) -> DetectorBesideEyes:
+        """See `PictureEncoder`; tokens have no thresholds."""
+        return DetectorBesideEyes(tuned_detector(self._detector, how), self._eyes)
 
     def look(self, rgb: U8, camera: CameraModel | None) -> Seen:
         """See `PictureEncoder`."""

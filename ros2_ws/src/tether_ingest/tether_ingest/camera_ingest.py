@@ -15,16 +15,20 @@ from tether_ros.streams import StreamReporter
 from tether import topics
 from tether.assembly import make_camera_ingest, profile
 from tether.codec import convert, sensors
+from tether.codec.convert.basics import latency_from
 from tether.contracts import CameraModel, SampleRef, Stream
 from tether.ingest.camera import CompressedImage, RawImage
 from tether.lockstep import Needs, TickInputs
+from tether_ingest.asked_looks import AskedLooks
 from tether_ingest.eyes_governor import EyesGovernor
+
+DECISION = "decision"
 
 
 class CameraIngestNode(StageNode):
     """See `tether.ingest.camera`."""
 
-    needs = Needs(streams=frozenset({Stream.CAMERA}))
+    needs = Needs(streams=frozenset({Stream.CAMERA}), after_decision=frozenset({DECISION}))
     niceness = -3
 
     def __init__(self) -> None:
@@ -48,8 +52,10 @@ class CameraIngestNode(StageNode):
         self._images: dict[int, RawImage | CompressedImage] = {}
         self._feature = self.outlet(topics.IMAGE_FEATURE)
         self._reporter = StreamReporter(self, Stream.CAMERA)
+        self._asked = AskedLooks(self, self._stage)
         self._governor = EyesGovernor(self) if self._spares and self.mode is Mode.REALTIME else None
         self.world_inlets()
+        self.inlet(topics.DECISION, self._on_decision, fed=self.mode is Mode.LOCKSTEP)
         self.inlet(topics.CAMERA_INFO, self._on_info)
         if self._compressed:
             self.inlet(topics.COMPRESSED_IMAGE, self._taking(sensors.compressed_image))
@@ -60,15 +66,27 @@ class CameraIngestNode(StageNode):
         """Forget stamps; the intrinsics stay what they were."""
         self._episode = int(start.episode)
         self._received = 0
+        self._asked.begin_episode(convert.to_ns(start.stamp))
         self._stage.reset()
         if self._governor is not None:
             self._governor.begin_episode()
         self._runtimes.begin(convert.to_ns(start.stamp))
 
     def on_tick(self, inputs: TickInputs) -> None:
-        """Look at what is due."""
+        """Look at what is due, as the newest decision before this tick asks."""
+        if DECISION in inputs.results:
+            self._asked.decided(inputs.results[DECISION], None)
         for ref, (image, camera) in inputs.samples[Stream.CAMERA]:
             self._look(ref, image, camera, inputs.plan.stamp_ns)
+
+    def _on_decision(self, msg: Any) -> None:
+        action, episode = convert.action_from(msg.action), int(msg.action.episode)
+        if self.mode is Mode.LOCKSTEP:
+            self.inbox().put_result(DECISION, episode, action.decision_id, action)
+        elif episode == self._episode:
+            self._asked.decided(action, None if self._governor is None else self._governor.image_size_max)
+            if self._governor is not None:
+                self._governor.decided(action, latency_from(msg))
 
     def _on_info(self, msg: Any) -> None:
         self._camera = sensors.camera_model_from(msg)

@@ -1,18 +1,17 @@
-"""Which pictures the eyes look at in real time: hears decisions and the computer's state, and says what it chose."""
+"""Which pictures the eyes look at in real time: told of decisions and the computer's state, it says what it chose."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Mapping
+from time import monotonic_ns
 from typing import Any
 
-import numpy as np
 from tether_ros.node import StageNode
 
-from tether import topics
 from tether.assembly import skills
 from tether.bridge.stage import SINCE_BEFORE
 from tether.codec import sensors
-from tether.codec.convert.basics import latency_from
+from tether.contracts import HybridAction
 from tether.event_kinds import LOOKING
 from tether.ingest.looking import Choice, Looking, Where, load_looking_config, wish_of
 from tether.ingest.machine import MachineWatch
@@ -30,12 +29,21 @@ class EyesGovernor:
         self._looking = Looking(load_looking_config(resource_path("config", "looking.yaml")))
         self._watch = MachineWatch()
         self._said: tuple[Any, ...] = (0, (), False)
-        node.inlet(topics.DECISION, self._on_decision, fed=False)
         node.every(_READ_S, lambda: self._looking.hear(self._watch.read()))
 
     def begin_episode(self) -> None:
         """See `Looking.begin_episode`."""
         self._looking.begin_episode()
+
+    @property
+    def image_size_max(self) -> int | None:
+        """See `Looking.image_size_max`."""
+        return self._looking.image_size_max
+
+    def decided(self, action: HybridAction, latency_ns: Mapping[str, int]) -> None:
+        """A decision came, with its latencies."""
+        wish = wish_of(skills(), action.primitive, action.params)
+        self._looking.decided(latency_ns.get(SINCE_BEFORE), wish)
 
     def looked(self, took_ns: int) -> None:
         """See `Looking.looked`."""
@@ -43,15 +51,11 @@ class EyesGovernor:
 
     def left_out(self, stamp_ns: int) -> Reason | None:
         """Why the picture of `stamp_ns` is not looked at; None where it is."""
-        choice = self._looking.choose(stamp_ns, time.monotonic_ns())
+        choice = self._looking.choose(stamp_ns, monotonic_ns())
         if choice.state != self._said:
             self._said = choice.state
             self._say(choice, stamp_ns)
         return choice.reasons[0] if choice.where is Where.COAST else None
-
-    def _on_decision(self, msg: Any) -> None:
-        wish = wish_of(skills(), int(msg.action.primitive), np.asarray(msg.action.params))
-        self._looking.decided(latency_from(msg).get(SINCE_BEFORE), wish)
 
     def _say(self, choice: Choice, stamp_ns: int) -> None:
         looking = self._looking

@@ -40,7 +40,7 @@ LISTENERS = {
     topics.SKILL_ORDER: frozenset({"policy", "world"}),
     topics.SKILL_REPORT: frozenset({"agent", "world"}),
     topics.POLICY_OUTPUT: frozenset({"opd_bridge"}),
-    topics.DECISION: frozenset({"primitive_executor", _GATE}),
+    topics.DECISION: frozenset({"camera_ingest", "primitive_executor", _GATE}),
     topics.PROPOSED: frozenset({_GATE}),
     topics.JOINT_COMMAND: _ACTUATORS,
     topics.CMD_VEL: _ACTUATORS,

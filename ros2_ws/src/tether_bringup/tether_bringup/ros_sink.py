@@ -96,7 +96,8 @@ class RosSink:
     def await_listeners(self, node: Node, cancelled: Callable[[], bool]) -> bool:
         """Wait until somebody listens and the number of listeners has settled, for discovery takes its time.
 
-        node: knows the graph. Returns whether anybody listens.
+        Those of /clock are waited for, too: to a node that has not heard it every stamp lies in the future. node: knows
+        the graph. Returns whether anybody listens to the bag.
         """
         publishers = [out.publisher for out in self._outgoing.values()]
         deadline = time.monotonic() + MATCH_S
@@ -104,16 +105,21 @@ class RosSink:
         while time.monotonic() < deadline and not cancelled():
             counts = [publisher.get_subscription_count() for publisher in publishers]
             known = [out.listeners(node) for out in self._outgoing.values()]
+            told = self._clock.get_subscription_count() >= self._known_of_clock(node)
             if sum(counts) != heard:
                 heard, since = sum(counts), time.monotonic()
             elif (
                 heard > 0
+                and told
                 and all(c >= k for c, k in zip(counts, known, strict=True))
                 and time.monotonic() - since >= SETTLE_S
             ):
                 break
             time.sleep(POLL_S)
         return heard > 0
+
+    def _known_of_clock(self, node: Node) -> int:
+        return len(able_to_hear(node, self._clock.topic_name, topics.CLOCK.type, self._clock.qos_profile))
 
     def flush(self) -> None:
         """Wait until what was published has been acknowledged, each publisher at most ACKNOWLEDGE_S."""

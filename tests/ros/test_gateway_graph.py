@@ -145,3 +145,24 @@ def test_fetch_over_http_is_planned_from_the_sensors_and_done_by_the_live_graph(
         calls = [event["call"] for event in trace["events"] if event["event"] == "begun"]
         assert len(calls) == len(set(calls)), "no call was begun twice"
         assert [entry["call"] for entry in trace["recording"]["entries"] if entry["event"] == "call"] == calls
+
+
+def test_a_call_whose_agent_is_killed_ends_as_unknown_by_its_name_and_is_not_run_again(domain: int) -> None:
+    if find_server() is None:
+        pytest.skip("needs a redis-server or valkey-server binary")
+    with tempfile.TemporaryDirectory(prefix="tether-gg-") as folder, served(domain, Path(folder)) as gateway:
+        client = Client(gateway)
+        client.call("look", "find")
+        assert client.ended("look")["state"] == "done"
+        client.call("above", "approach")
+        wait_for("feedback", lambda: "feedback" in client.happened("above"))
+        (pid,) = [int(line.split()[0]) for line in processes_in(domain) if line.split()[1] == "agent"]
+        os.kill(pid, signal.SIGKILL)
+        lost = client.ended("above")
+        assert lost["state"] == "outcome_unknown", lost
+        assert lost["outcome"]["failure"].startswith("agent_lost")
+        assert client.happened("above").count("begun") == 1
+        client.call("after", "find")
+        after = client.ended("after")
+        assert after["state"] == "failed", after
+        assert "no agent" in after["outcome"]["failure"]

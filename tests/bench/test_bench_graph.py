@@ -35,6 +35,7 @@ from tether.contracts import (
     SkillContext,
     Source,
     Stream,
+    Verdict,
 )
 from tether.eval.report import write_report
 from tether.eval.result import Setting
@@ -126,12 +127,27 @@ def test_a_gate_tick_from_before_the_decision_is_not_its_command(tmp_path: Path)
     assert way.proposal_to_gate_ms == pytest.approx([1.0])
 
 
+def test_a_hold_is_counted_by_its_first_check_where_the_gate_had_let_the_robot_move(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "bag")
+    late = Verdict("slow_mode", 0.5, "a share of full speed"), Verdict("command_age", 0.0, "late")
+    stop = Verdict("watchdog", 0.0, "stopped"), Verdict("command_age", 0.0, "late")
+    anchor = (Verdict("anchor", 0.0, "set-points start where the joints are"),)
+    told = [(1, anchor), (1, ()), (1, late), (1, late), (1, ()), (1, stop), (1, ()), (2, anchor), (2, ()), (2, late)]
+    for tick, (episode, verdicts) in enumerate(told):
+        command = Command(tick, 0, 0, Source.CLASSIC, ("a",), np.zeros(1), np.zeros(1), np.zeros(3))
+        scale = min([verdict.scale for verdict in verdicts], default=1.0)
+        output = GateOutput(command, Mode.ACTIVE, scale, verdicts, None)
+        recording.put(topics.VERDICT, convert.verdict_message(output, episode, (), (1 + tick) * 10 * MS))
+    assert recording.read().holds == {"command_age": 2, "watchdog": 1}
+
+
 def test_ways_of_several_runs_are_joined_without_changing_them() -> None:
     first, second = Way(wait_ms=[1.0], decisions=2, missed=1), Way(wait_ms=[2.0, 3.0], decisions=3)
+    first.holds["watchdog"], second.holds["watchdog"] = 2, 3
     whole = joined([first, second])
     assert whole.wait_ms == [1.0, 2.0, 3.0]
     assert (whole.decisions, whole.missed) == (5, 1)
-    assert first.wait_ms == [1.0]
+    assert (first.wait_ms, first.holds, whole.holds) == ([1.0], {"watchdog": 2}, {"watchdog": 5})
 
 
 def test_composed_is_compared_round_by_round() -> None:

@@ -177,6 +177,7 @@ def _metrics(way: Way, usage: Mapping[str, Usage]) -> dict[str, Metric]:
     }
     metrics = {name: Metric.of(values, "ms") for name, values in lists.items() if values}
     total = way.decisions + way.missed
+    metrics["holds"] = Metric.of([float(way.holds.total())], "holds")
     metrics["missed_decisions"] = Metric.of([way.missed / total if total else 1.0], "share")
     for name, used in usage.items():
         metrics[f"cpu_{name}"] = Metric.of([used.cores], "cores")
@@ -190,6 +191,7 @@ def _notes(way: Way, size: tuple[int, int], composed: bool) -> tuple[str, ...]:
         f"pictures of {size[0]}x{size[1]} at {profile('real').camera.rate_hz:g} Hz, IMU 200 Hz, decisions 20 Hz, "
         f"recorder on, world rendered on the same CPU, {'composed' if composed else 'one process a stage'}",
         f"{way.decisions} decisions, {way.missed} missed; {way.features} of {way.pictures} pictures looked at",
+        "the gate held " + (", ".join(f"{n} x {why}" for why, n in way.holds.most_common()) or "never"),
         "sensor_to_command: newest sample used arrived at fusion to first gated command of that decision; "
         "wait_for_decision is the part of it spent waiting for the next decision, decision_to_command the rest",
     )

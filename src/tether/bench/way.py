@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,7 +50,8 @@ class Way:
 
     wait: newest sample arrived → fusion began. sensor_to_command: newest sample arrived → first gated command of the
     decision. decision_to_command: the same without the wait. interval: between decisions. splits: of the decisions that
-    came through to the gate. missed: decisions that a period passed without. pictures, imu_samples: messages of the
+    came through to the gate. missed: decisions that a period passed without. holds: how often the gate held a robot
+    that it had let move in the same episode, by the check named first. pictures, imu_samples: messages of the
     sensors; features, imu_taken: those of them that ingest handed on.
     """
 
@@ -70,6 +72,7 @@ class Way:
     features: int = 0
     imu_samples: int = 0
     imu_taken: int = 0
+    holds: Counter[str] = field(default_factory=Counter)
 
 
 def joined(ways: Sequence[Way]) -> Way:
@@ -88,6 +91,7 @@ def read_way(bag: Path) -> Way:
     policies: dict[tuple[int, int], float] = {}
     proposals: dict[tuple[int, int], int] = {}
     verdicts: dict[tuple[int, int], list[int]] = {}
+    holds = _Holds()
     with open_bag(bag) as opened:
         wanted = [name for name in opened.topics if name in _READ]
         for message in opened.messages(topics=wanted, check=False):
@@ -115,13 +119,33 @@ def read_way(bag: Path) -> Way:
             elif topic is topics.PROPOSED and msg.steady_ns:
                 proposals.setdefault((int(msg.episode), int(msg.decision_id)), int(msg.steady_ns))
             elif topic is topics.VERDICT and msg.steady_ns:
+                holds.add(msg)
                 verdicts.setdefault((int(msg.episode), int(msg.decision_id)), []).append(int(msg.steady_ns))
     way.policy_ms += policies.values()
+    way.holds = holds.begun
     for key, state in states.items():
         if state.end_steady_ns and state.arrival_steady_ns:
             _add_decision(way, state, policies.get(key, 0.0), proposals.get(key), verdicts.get(key, []))
     _count_intervals(way, [states[key] for key in sorted(states)])
     return way
+
+
+class _Holds:
+    """Counts the changes from a verdict that lets something pass to one that lets nothing."""
+
+    def __init__(self) -> None:
+        self.begun: Counter[str] = Counter()
+        self._moved_in: int | None = None
+
+    def add(self, msg: Any) -> None:
+        """The next verdict. That of an episode's beginning, before anything has moved, is no hold."""
+        if msg.scale > 0.0:
+            self._moved_in = int(msg.episode)
+        elif self._moved_in is not None:
+            if self._moved_in == int(msg.episode):
+                checks = [check for check, scale in zip(msg.checks, msg.scales, strict=True) if scale == 0.0]
+                self.begun[checks[0] if checks else "unnamed"] += 1
+            self._moved_in = None
 
 
 def _add_decision(way: Way, state: Any, policy_ms: float, proposed_ns: int | None, gated_ns: Sequence[int]) -> None:

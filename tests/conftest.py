@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import signal
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,6 +20,9 @@ from tether.memory.redis_server import RedisServer, find_server
 
 # Triton's LLVM, which torch's optimisers load where it is installed, crashes in a process that has rendered by Mesa's.
 sys.modules.setdefault("triton", None)  # type: ignore[arg-type]
+# A shell has what it starts in the background ignore SIGINT; what a test starts would as well, and not be interrupted.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 # No test fails because the machine is busy; where one says nothing about a deadline, there is none.
 hypothesis.settings.register_profile(
     "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

@@ -161,9 +161,7 @@ def test_second_episode_in_real_time_is_decided_with_its_own_samples_alone(domai
 @contextmanager
 def tether_sim(domain: int, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     words = ["sim", "--policy", "scripted", "--profile", "ideal", "--episodes", str(EPISODES), "--no-record"]
-    # A test run that a shell has put into the background ignores SIGINT, and so would what it starts.
-    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
-    code = f"{heed}; import sys; from tether.cli import main; sys.exit(main())"
+    code = "import sys; from tether.cli import main; sys.exit(main())"
     with (folder / "output").open("wb") as output:
         process = subprocess.Popen(
             [sys.executable, "-c", code, *words, "--composed", "--no-report"],

@@ -1,14 +1,16 @@
 """`make setup`: everything that Tether needs, on a machine with or without ROS 2.
 
 Steps, each skipped when its stamp in .venv/.tether-setup says that it was done for the same inputs:
-venv → pinned wheels (with --dev also the test tools) → CMake paths of the wheels → start-up hook → tether itself →
-signatures of what ships → ROS messages (colcon) → ROS node packages → proof that all of it imports → GL.
+venv → pinned wheels → CMake paths of the wheels → start-up hook → tether itself → signatures of what ships →
+ROS messages (colcon; with --dev the test tools are unpacked beside it) → ROS node packages → proof that all of it
+imports → GL.
 Interrupt it anywhere and run it again. TETHER_ROS=wheels or =/opt/ros/jazzy overrides which ROS 2 is used.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import shutil
 import sys
@@ -54,13 +56,12 @@ def work(ctx: Context, *, dev: bool) -> None:
     """All steps in order; later keys build on earlier ones."""
     system.make_venv(ctx)
     python_packages.install_wheels(ctx)
-    if dev:
-        python_packages.install_dev(ctx)
     ros.fix_cmake_paths(ctx)
     ros.install_hook(ctx)
     python_packages.install_core(ctx)
     python_packages.sign_shipped(ctx)
-    ros.build_interfaces(ctx)
+    with python_packages.dev_alongside(ctx) if dev else contextlib.nullcontext():
+        ros.build_interfaces(ctx)
     ros.link_nodes(ctx)
     ros.prove(ctx)
     system.ensure_gl(ctx)

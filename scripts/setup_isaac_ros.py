@@ -50,7 +50,8 @@ def install_missing(ctx: Context) -> None:
         chosen = ctx.state / "wanted.txt"
         write_atomic(chosen, "\n".join(wanted) + "\n")
         arguments = ["install", "--no-deps", "--only-binary", ":all:", "--no-binary", "empy", "-r", str(chosen)]
-        python_packages.pip(ctx, "wheels", arguments)
+        with python_packages.pip(ctx, "wheels", arguments):
+            pass
     ctx.stamp("wheels")
 
 

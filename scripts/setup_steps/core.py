@@ -111,7 +111,19 @@ class Context:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> None:
-        """Run a command, its output in a log file; on failure show the log's end and raise.
+        """Run a command, its output in a log file; on failure show the log's end and raise."""
+        with self.alongside(name, command, env, cwd):
+            pass
+
+    @contextlib.contextmanager
+    def alongside(
+        self,
+        name: str,
+        command: Sequence[str | Path],
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+    ) -> Iterator[None]:
+        """As `run`, with the body going on meanwhile; its end waits for the command, its exception ends the command.
 
         The set-up lock is handed down, so that it stays held while an orphan of a killed set-up still writes.
         """
@@ -131,6 +143,7 @@ class Context:
                 pass_fds=() if self.lock_fd is None else (self.lock_fd,),
             )
             try:
+                yield
                 code = child.wait()
             except BaseException:
                 child.terminate()

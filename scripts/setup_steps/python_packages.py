@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 from setup_steps.core import Context, SetupError, digest, digest_files, say
@@ -19,35 +21,48 @@ def locks(ctx: Context) -> list[Path]:
 
 def install_wheels(ctx: Context) -> None:
     """Pinned run-time and build packages."""
-    install_locks(ctx, "wheels", locks(ctx), "ROS 2, simulation and build tools")
-
-
-def install_dev(ctx: Context) -> None:
-    """Pinned test, lint and type-checking tools, and what training and the agent need, whose tests are among them."""
-    files = [ctx.root / "requirements" / f"{name}.txt" for name in ("train", "dev", "agent")]
-    install_locks(ctx, "dev", files, "training, agent, test and lint tools")
-
-
-def install_locks(ctx: Context, step: str, files: list[Path], what: str) -> None:
-    """Install lock files with pip; first mends what an interrupted pip left half written."""
-    if ctx.stamped(step, digest(f"{step}-1", ctx.keys["venv"], digest_files(ctx.root, files))):
+    if ctx.stamped("wheels", digest("wheels-1", ctx.keys["venv"], digest_files(ctx.root, locks(ctx)))):
         return
-    ctx.unstamp(step)
     ctx.unstamp("cmake-paths")  # pip may bring back the wheels' own files
+    with installing(ctx, "wheels", locks(ctx), "ROS 2, simulation and build tools"):
+        pass
+
+
+@contextlib.contextmanager
+def dev_alongside(ctx: Context) -> Iterator[None]:
+    """Pinned test, lint and type-checking tools, and what training and the agent need, whose tests are among them.
+
+    They are unpacked while the body goes on, which may build but not install by pip. Python compiles a module of theirs
+    when it is first imported: pip would compile all, of which most never are.
+    """
+    files = [ctx.root / "requirements" / f"{name}.txt" for name in ("train", "dev", "agent")]
+    if ctx.stamped("dev", digest("dev-1", ctx.keys["venv"], digest_files(ctx.root, files))):
+        yield
+        return
+    with installing(ctx, "dev", files, "training, agent, test and lint tools", "--no-compile"):
+        yield
+
+
+@contextlib.contextmanager
+def installing(ctx: Context, step: str, files: list[Path], what: str, *options: str) -> Iterator[None]:
+    """Install lock files with pip while the body goes on; first mends what an interrupted pip left half written."""
+    ctx.unstamp(step)
     mend(ctx)
     say(f"installing {what} from {', '.join(f.name for f in files)}")
     running = ctx.state / "pip.running"
     running.touch()
-    arguments = [word for file in files for word in ("-r", str(file))]
-    pip(ctx, step, ["install", "--no-deps", "--only-binary", ":all:", "--no-binary", "empy,up-aries", *arguments])
+    wheels_only = ["--no-deps", "--only-binary", ":all:", "--no-binary", "empy,up-aries"]
+    arguments = ["install", *wheels_only, *options, *(word for file in files for word in ("-r", str(file)))]
+    with pip(ctx, step, arguments):
+        yield
     running.unlink()
     ctx.stamp(step)
 
 
-def pip(ctx: Context, step: str, arguments: list[str]) -> None:
-    """Run the venv's pip without asking anything."""
+def pip(ctx: Context, step: str, arguments: list[str]) -> contextlib.AbstractContextManager[None]:
+    """Run the venv's pip without asking anything, while a body goes on."""
     head = [ctx.python, "-m", "pip", "--no-input", "--disable-pip-version-check"]
-    ctx.run(f"pip-{step}", [*head, *arguments])
+    return ctx.alongside(f"pip-{step}", [*head, *arguments])
 
 
 def mend(ctx: Context) -> None:
@@ -75,7 +90,8 @@ def install_core(ctx: Context) -> None:
     if ctx.stamped("tether", digest("tether-1", ctx.keys["wheels"], str(ctx.root), digest_files(ctx.root, [project]))):
         return
     say("installing tether (editable)")
-    pip(ctx, "tether", ["install", "--no-deps", "--no-build-isolation", "-e", str(ctx.root)])
+    with pip(ctx, "tether", ["install", "--no-deps", "--no-build-isolation", "-e", str(ctx.root)]):
+        pass
     ctx.stamp("tether")
 
 

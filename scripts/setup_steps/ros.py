@@ -186,6 +186,9 @@ def remove_stale(ctx: Context, name: str) -> None:
 def build_env(ctx: Context) -> dict[str, str]:
     """Environment of the build: the venv first, then the installed ROS, if any."""
     env = ctx.child_env()
+    # By itself colcon also caps the load (-l), and then builds one file at a time beside the training wheels' pip.
+    jobs = str(len(os.sched_getaffinity(0)))
+    env["MAKEFLAGS"], env["CMAKE_BUILD_PARALLEL_LEVEL"] = f"-j{jobs}", jobs
     prefixes = [str(ctx.venv)]
     if ctx.ros_prefix is not None:
         for name, value in sourced_environment(ctx.ros_prefix).items():

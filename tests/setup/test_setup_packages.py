@@ -10,8 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
-from setup_steps import broken_packages, system
+from setup_steps import broken_packages, python_packages, system
 from setup_steps.core import Context, SetupError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -94,6 +95,57 @@ def test_every_lock_names_exact_versions_and_no_address() -> None:
         for line in lock.read_text().splitlines():
             assert line.startswith("#") or "==" in line.split(";")[0], f"{lock.name}: {line}"
             assert "://" not in line and not line.startswith("-"), f"{lock.name}: {line}"
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+def test_what_is_unpacked_beside_the_build_of_the_messages_changes_nothing_that_it_uses(python: str) -> None:
+    def locked(*names: str) -> set[str]:
+        lines = [line for name in names for line in (ROOT / f"requirements/{name}.txt").read_text().splitlines()]
+        wanted = [Requirement(line) for line in lines if not line.startswith("#")]
+        here = {"python_version": python}
+        return {one.name for one in wanted if one.marker is None or one.marker.evaluate(here)}
+
+    beside = locked("train", "dev", "agent")
+    assert len(beside) > 50
+    assert not beside & locked("colcon", "ros", "sim")
+
+
+def bare_venv(root: Path, pip: str) -> Context:
+    """A checkout with locks, and a stand-in for its venv whose Python runs this shell script for pip."""
+    ctx = Context(root, root / ".venv")
+    ctx.keys["venv"] = "k"
+    (ctx.venv / "bin").mkdir(parents=True)
+    ctx.python.write_text(f'#!/bin/sh\ncase "$*" in *broken_packages*) echo "[]";; *) {pip};; esac\n')
+    ctx.python.chmod(0o755)
+    ctx.state.mkdir()
+    (root / "requirements").mkdir()
+    for name in ("train", "dev", "agent"):
+        (root / f"requirements/{name}.txt").write_text(f"{name}==1\n")
+    return ctx
+
+
+def test_test_tools_are_unpacked_while_the_messages_are_built_and_only_once(tmp_path: Path) -> None:
+    ctx = bare_venv(tmp_path, "echo >> began; until [ -e built ]; do sleep 0.05; done")
+    for _ in range(2):
+        with python_packages.dev_alongside(ctx):
+            ctx.run("build", ["sh", "-c", "until [ -e began ]; do sleep 0.05; done; touch built"])
+    assert (tmp_path / "began").read_text() == "\n"
+    assert not (ctx.state / "pip.running").exists()
+
+
+def test_interrupted_build_leaves_the_test_tools_undone_and_to_be_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ctx = bare_venv(tmp_path, "[ -e again ] || exec sleep 60")
+    with pytest.raises(KeyboardInterrupt), python_packages.dev_alongside(ctx):
+        raise KeyboardInterrupt
+    assert (ctx.state / "pip.running").exists()
+    (tmp_path / "again").touch()
+    with python_packages.dev_alongside(ctx):
+        assert "an earlier install was interrupted" in capsys.readouterr().out
+    assert not (ctx.state / "pip.running").exists()
+    with python_packages.dev_alongside(ctx):
+        assert capsys.readouterr().out == "", "done, and not begun again"
 
 
 def test_what_the_tests_of_the_agent_need_is_installed_by_set_up_so_that_none_is_skipped() -> None:

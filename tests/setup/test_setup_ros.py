@@ -175,3 +175,10 @@ def test_activated_venv_with_the_wheels_is_no_installed_ros(tmp_path: Path) -> N
     assert ros.installed_ros(environ) == tmp_path
     (tmp_path / "pyvenv.cfg").touch()
     assert ros.installed_ros(environ) != tmp_path
+
+
+def test_messages_are_built_on_all_cores_however_busy_they_are(tmp_path: Path) -> None:
+    env = ros.build_env(Context(tmp_path, tmp_path / ".venv"))
+    cores = str(len(os.sched_getaffinity(0)))
+    assert env["MAKEFLAGS"] == f"-j{cores}", "with it colcon adds no -l, under which ninja waits for a low load"
+    assert env["CMAKE_BUILD_PARALLEL_LEVEL"] == cores

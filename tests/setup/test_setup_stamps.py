@@ -65,6 +65,36 @@ def test_failed_command_shows_status_and_end_of_its_output(ctx: Context) -> None
         ctx.run("demo", [sys.executable, "-c", "print('the reason'); raise SystemExit(3)"])
 
 
+def test_two_commands_run_at_the_same_time_and_both_are_waited_for(ctx: Context) -> None:
+    meet = "until [ -e {} ]; do sleep 0.05; done"  # each ends only once the other has begun
+    with ctx.alongside("long", ["sh", "-c", f"touch long; {meet.format('short')}; sleep 0.3; touch done"]):
+        ctx.run("short", ["sh", "-c", f"touch short; {meet.format('long')}"])
+    assert (ctx.root / "done").exists()
+
+
+def test_failure_beside_a_step_that_went_well_is_shown(ctx: Context) -> None:
+    done = []
+    with (
+        pytest.raises(SetupError, match=r"(?s)step 'demo' failed with exit status 3.*the reason"),
+        ctx.alongside("demo", ["sh", "-c", "echo the reason; exit 3"]),
+    ):
+        done.append("the step beside it")
+    assert done
+
+
+@pytest.mark.parametrize("end", [KeyboardInterrupt, SetupError])
+def test_what_ends_the_step_beside_it_ends_the_command_too(ctx: Context, end: type[BaseException]) -> None:
+    with pytest.raises(end), ctx.alongside("long", ["sh", "-c", "echo $$ > pid; exec sleep 60"]):
+        note = ctx.root / "pid"
+        deadline = time.monotonic() + 20
+        while not (note.exists() and note.read_text().strip()):
+            assert time.monotonic() < deadline, "the command did not start"
+            time.sleep(0.05)
+        raise end("on purpose")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(note.read_text()), 0)
+
+
 def test_second_set_up_waits_and_then_names_the_holder(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with (

@@ -32,28 +32,27 @@ def install_wheels(ctx: Context) -> None:
 def dev_alongside(ctx: Context) -> Iterator[None]:
     """Pinned test, lint and type-checking tools, and what training and the agent need, whose tests are among them.
 
-    They are unpacked while the body goes on, which may build but not install by pip. Python compiles a module of theirs
-    when it is first imported: pip would compile all, of which most never are.
+    They are unpacked while the body goes on, which may build but not install by pip.
     """
     files = [ctx.root / "requirements" / f"{name}.txt" for name in ("train", "dev", "agent")]
     if ctx.stamped("dev", digest("dev-1", ctx.keys["venv"], digest_files(ctx.root, files))):
         yield
         return
-    with installing(ctx, "dev", files, "training, agent, test and lint tools", "--no-compile"):
+    with installing(ctx, "dev", files, "training, agent, test and lint tools"):
         yield
 
 
 @contextlib.contextmanager
-def installing(ctx: Context, step: str, files: list[Path], what: str, *options: str) -> Iterator[None]:
+def installing(ctx: Context, step: str, files: list[Path], what: str) -> Iterator[None]:
     """Install lock files with pip while the body goes on; first mends what an interrupted pip left half written."""
     ctx.unstamp(step)
     mend(ctx)
     say(f"installing {what} from {', '.join(f.name for f in files)}")
     running = ctx.state / "pip.running"
     running.touch()
+    arguments = [word for file in files for word in ("-r", str(file))]
     wheels_only = ["--no-deps", "--only-binary", ":all:", "--no-binary", "empy,up-aries"]
-    arguments = ["install", *wheels_only, *options, *(word for file in files for word in ("-r", str(file)))]
-    with pip(ctx, step, arguments):
+    with pip(ctx, step, ["install", *wheels_only, *arguments]):
         yield
     running.unlink()
     ctx.stamp(step)

@@ -95,7 +95,8 @@ def test_a_run_is_cancelled_or_ends_where_it_cannot_begin_with_a_request_to_a_pe
             assert (await client.post("/runs/f1/cancel")).status_code == 200
             record = await ended(client)
             assert (record["state"], record["failure"]) == ("cancelled", "cancelled")
-            assert record["graph"]["edges"][-1]["status"] == "cancelled"
+            done = [edge["skill"] for edge in record["graph"]["edges"] if edge["status"] == "done"]
+            assert done in (STEPS[:1], STEPS[:2]), "the cancellation may come when the approach is just over"
 
             unseen = {**FETCH, "task_id": "f2", "facts": {**START, "camera_ok": False}}
             assert (await client.post("/runs", json=unseen)).status_code == 202

@@ -295,6 +295,7 @@ def test_expressions_left_over_are_found_by_link_and_joint_and_hide_no_other_fau
     <limit lower="-1" upper="1" effort="0" velocity="1"/></joint></robot>"""
     report = check_file(write(tmp_path, text))
     assert sorted(found(report)) == [
+        ("inertia-triangle", "error", "arm"),
         ("limit-effort", "error", "j"),
         ("xacro-failed", "error", "robot.urdf"),
         ("xacro-unexpanded", "error", "arm"),

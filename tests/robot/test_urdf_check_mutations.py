@@ -144,6 +144,69 @@ def test_zero_inertia_is_found(link: str) -> None:
     assert lint(root) == {MIMIC, ("inertia-zero", "error", link)}
 
 
+@pytest.mark.parametrize("mass", ["-1", "0", "1", "heavy", None])
+@pytest.mark.parametrize(
+    ("inertia", "fault"),
+    [
+        ({"ixx": "1", "iyy": "0.1", "izz": "0.1"}, "inertia-triangle"),
+        ({"ixx": "-1", "iyy": "0.1", "izz": "0.1"}, "inertia-not-positive"),
+    ],
+)
+def test_fault_of_the_mass_hides_none_of_the_inertia(mass: str | None, inertia: dict[str, str], fault: str) -> None:
+    root = good()
+    inertial = at(root, "link[@name='upper']/inertial")
+    at(inertial, "inertia").attrib.update(inertia)
+    if mass is None:
+        inertial.remove(at(inertial, "mass"))
+    else:
+        at(inertial, "mass").set("value", mass)
+    of_mass = {"-1": "mass-negative", "0": "mass-zero", "heavy": "number-unreadable", None: "inertial-incomplete"}
+    said = {("error", of_mass[mass])} if mass in of_mass else set()
+    assert {(severity, rule) for rule, severity, subject in lint(root) if subject == "upper"} == said | {
+        ("error", fault)
+    }
+
+
+def test_negative_mass_hides_no_zero_inertia() -> None:
+    root = good()
+    at(root, "link[@name='upper']/inertial/mass").set("value", "-1")
+    scale_inertia(root, "upper", 0.0)
+    assert lint(root) == {MIMIC, ("mass-negative", "error", "upper"), ("inertia-zero", "error", "upper")}
+
+
+def test_frame_of_no_mass_may_have_no_inertia() -> None:
+    root = good()
+    at(root, "link[@name='base']/inertial/mass").set("value", "0")
+    scale_inertia(root, "base", 0.0)
+    assert lint(root) == {MIMIC, ("mass-zero", "warning", "base")}
+
+
+def test_unreadable_inertia_hides_no_density() -> None:
+    root = good()
+    at(root, "link[@name='base']/inertial/inertia").set("ixx", "large")
+    at(root, "link[@name='base']/inertial/mass").set("value", "9e5")
+    assert lint(root) == {MIMIC, ("number-unreadable", "error", "base"), ("mass-size", "warning", "base")}
+
+
+def test_inverted_range_hides_no_degrees() -> None:
+    root = good()
+    at(root, "joint[@name='turn']/limit").attrib.update(lower="180", upper="-180")
+    both = {("limit-range", "error", "turn"), ("limit-range", "warning", "turn")}
+    assert lint(root) == {MIMIC, *both}
+
+
+@pytest.mark.parametrize("source", ["nobody", None])
+def test_mimic_of_nothing_hides_no_multiplier_of_zero(source: str | None) -> None:
+    root = good()
+    mimic = at(root, "joint[@name='right_slide']/mimic")
+    mimic.attrib.clear()
+    mimic.set("multiplier", "0")
+    if source is not None:
+        mimic.set("joint", source)
+    first = "attribute-missing" if source is None else "mimic-source"
+    assert lint(root) == {(first, "error", "right_slide"), ("mimic-still", "warning", "right_slide")}
+
+
 @given(st.sampled_from(LINKS))
 def test_inertia_rotated_out_of_its_axes_stays_without_finding(link: str) -> None:
     root = good()

@@ -115,25 +115,29 @@ def impossible_mass(robot: RawRobot) -> Iterator[Finding]:
 
 
 def impossible_inertia(robot: RawRobot) -> Iterator[Finding]:
-    """Find inertias that are zero, not positive definite, or break A + B ≥ C: MuJoCo and Gazebo refuse them."""
-    for body in bodies(robot):
-        if body.mass_kg <= 0.0:
+    """Find inertias that are zero, not positive definite, or break A + B ≥ C: MuJoCo and Gazebo refuse them.
+
+    Whatever the mass is, or if it could not be read; only a zero inertia is in order where the mass is 0 as well.
+    """
+    for link in robot.links:
+        inertial = link.inertial
+        if inertial is None or inertial.inertia is None:
             continue
-        low, middle, high = body.moments
+        low, middle, high = _moments(inertial.inertia)
         written = f"principal moments {low:.4g}, {middle:.4g}, {high:.4g} kg m²"
-        name, line = body.link.name, body.inertial.line
-        if not any(body.inertial.inertia or ()):
-            message = f"mass {body.mass_kg:g} kg with zero inertia"
-            yield error(Rule.INERTIA_ZERO, Kind.LINK, name, message, _FRAME_FIX, line)
+        if not any(inertial.inertia):
+            if inertial.mass_kg:
+                message = f"mass {inertial.mass_kg:g} kg with zero inertia"
+                yield error(Rule.INERTIA_ZERO, Kind.LINK, link.name, message, _FRAME_FIX, inertial.line)
         elif low <= 0.0:
             fix = "write the inertia about the centre of mass; look at signs and at ixy, ixz, iyz"
             message = f"inertia is not positive definite: {written}"
-            yield error(Rule.INERTIA_NOT_POSITIVE, Kind.LINK, name, message, fix, line)
+            yield error(Rule.INERTIA_NOT_POSITIVE, Kind.LINK, link.name, message, fix, inertial.line)
         elif low + middle < high * (1.0 - 1e-9):
             by = (high - low - middle) / high
             message = f"no solid body has this inertia: {written}, A + B < C by {by:.2g} of C"
             fix = "write the inertia about the centre of mass (CAD: not about the origin), with more digits"
-            yield error(Rule.INERTIA_TRIANGLE, Kind.LINK, name, message, fix, line)
+            yield error(Rule.INERTIA_TRIANGLE, Kind.LINK, link.name, message, fix, inertial.line)
 
 
 def bodies(robot: RawRobot) -> list[Body]:
@@ -142,9 +146,13 @@ def bodies(robot: RawRobot) -> list[Body]:
     for link in robot.links:
         inertial = link.inertial
         if inertial is not None and inertial.mass_kg is not None and inertial.inertia is not None:
-            low, middle, high = np.linalg.eigvalsh(inertia_matrix(inertial.inertia)).tolist()
-            out.append(Body(link, inertial, inertial.mass_kg, (low, middle, high)))
+            out.append(Body(link, inertial, inertial.mass_kg, _moments(inertial.inertia)))
     return out
+
+
+def _moments(inertia: tuple[float, ...]) -> tuple[float, float, float]:
+    low, middle, high = np.linalg.eigvalsh(inertia_matrix(inertia)).tolist()
+    return low, middle, high
 
 
 def _mass(link: RawLink) -> float:

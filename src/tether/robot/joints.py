@@ -64,7 +64,7 @@ def position_range(robot: RawRobot) -> Iterator[Finding]:
             message = f"lower {lower:g} ≥ upper {upper:g} {unit}{assumed}: it cannot move"
             fix = "write lower < upper, or make the joint fixed"
             yield error(Rule.LIMIT_RANGE, Kind.JOINT, joint.name, message, fix, limit.line)
-        elif joint.type is JointType.REVOLUTE and max(abs(lower), abs(upper)) > _TURNS_MAX_RAD:
+        if joint.type is JointType.REVOLUTE and max(abs(lower), abs(upper)) > _TURNS_MAX_RAD:
             message = f"range {lower:g} … {upper:g} rad is beyond 20 turns"
             fix = "write radians, or make the joint continuous"
             yield warning(Rule.LIMIT_RANGE, Kind.JOINT, joint.name, message, fix, limit.line)
@@ -118,14 +118,15 @@ def mimics(robot: RawRobot) -> Iterator[Finding]:
     """Find mimic joints that follow nothing, themselves, a fixed joint or one that itself follows."""
     by_name = {joint.name: joint for joint in reversed(robot.joints)}
     for joint in robot.joints:
-        if joint.mimic is None or joint.mimic.joint is None or not joint.moves:
+        if joint.mimic is None or not joint.moves:
             continue
-        source = by_name.get(joint.mimic.joint)
-        problem = _mimic_problem(joint.name, joint.mimic, source)
+        problem = None
+        if joint.mimic.joint is not None:
+            problem = _mimic_problem(joint.name, joint.mimic, by_name.get(joint.mimic.joint))
         if problem is not None:
             message, fix = problem
             yield error(Rule.MIMIC_SOURCE, Kind.JOINT, joint.name, message, fix, joint.mimic.line)
-        elif joint.mimic.multiplier == 0.0:
+        if joint.mimic.multiplier == 0.0:
             message, fix = "mimic with multiplier 0 never moves", "make the joint fixed"
             yield warning(Rule.MIMIC_STILL, Kind.JOINT, joint.name, message, fix, joint.mimic.line)
 

@@ -103,18 +103,21 @@ def _frame_reach(body: Body, children: list[Vector]) -> float:
 
 def mass_against_volume(robot: RawRobot) -> Iterator[Finding]:
     """Find masses that no matter has at the volume of the collision (else visual) primitives."""
-    for body in bodies(robot):
-        shapes = [shape for shape in body.link.shapes if shape.use == "collision"] or list(body.link.shapes)
+    for link in robot.links:
+        mass_kg = None if link.inertial is None else link.inertial.mass_kg
+        shapes = [shape for shape in link.shapes if shape.use == "collision"] or list(link.shapes)
         volumes = [volume_m3(shape) for shape in shapes]
         known = [volume for volume in volumes if volume is not None]
         total = sum(known)
-        if not known or len(known) != len(volumes) or total <= 0.0 or body.mass_kg <= 0.0:
+        if link.inertial is None or mass_kg is None or mass_kg <= 0.0:
             continue
-        density = body.mass_kg / total
+        if not known or len(known) != len(volumes) or total <= 0.0:
+            continue
+        density = mass_kg / total
         if not _DENSITY_MIN_KG_M3 <= density <= _DENSITY_MAX_KG_M3:
-            message = f"mass {body.mass_kg:g} kg in {total:.3g} m³ is {density:.3g} kg/m³ (water: 1000)"
+            message = f"mass {mass_kg:g} kg in {total:.3g} m³ is {density:.3g} kg/m³ (water: 1000)"
             fix = "look at the units: kg and m"
-            yield warning(Rule.MASS_SIZE, Kind.LINK, body.link.name, message, fix, body.inertial.line)
+            yield warning(Rule.MASS_SIZE, Kind.LINK, link.name, message, fix, link.inertial.line)
 
 
 RULES = (mass_against_volume,)

@@ -167,3 +167,28 @@ def test_pointer_of_git_lfs_is_named_with_what_fetches_the_robot(tmp_path: Path)
     (finding,) = check_file(write(tmp_path, pointer, "robot.urdf")).findings
     assert finding.rule is Rule.FILE_BINARY
     assert "git lfs pull" in finding.fix
+
+
+def test_argument_that_a_file_does_not_ask_for_is_refused_with_those_that_it_does(tmp_path: Path) -> None:
+    text = f'<robot {XMLNS} name="r"><xacro:arg name="side" default="a"/><link name="$(arg side)_$(arg end)"/></robot>'
+    path = write(tmp_path, text, "r.xacro")
+    with pytest.raises(InvalidInputError, match="'sied', expected one of end, side") as raised:
+        run(path, "--arg", "sied:=left", "--arg", "end:=b", "--arg", "foo:=3")
+    assert [fault.found for fault in raised.value.faults] == ["'sied'", "'foo'"]
+    with pytest.raises(InvalidInputError, match="'sied', expected one of end, side"):
+        expand(path, arguments={"sied": "left", "end": "b"})
+
+
+@pytest.mark.parametrize("name", ["r.urdf", "r.xacro"])
+def test_argument_is_refused_where_a_file_asks_for_none(tmp_path: Path, name: str) -> None:
+    path = write(tmp_path, '<robot name="r"><link name="base"/></robot>', name)
+    assert run(path) == 0
+    with pytest.raises(InvalidInputError, match="'foo', expected none"):
+        run(path, "--arg", "foo:=3")
+
+
+def test_package_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, '<robot name="r"><link name="base"/></robot>')
+    with pytest.raises(InvalidInputError, match=r"no folder(.|\n)*does not exist") as raised:
+        run(path, "--package-path", path, "--package-path", tmp_path, "--package-path", tmp_path / "none")
+    assert len(raised.value.faults) == 2

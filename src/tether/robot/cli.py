@@ -5,13 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tether
 from tether.errors import Fault, InvalidInputError
-from tether.robot.check import check_file
+from tether.robot.check import Status, check_file
+from tether.robot.description import require_asked_for
 from tether.robot.expansion import expand_apart
 from tether.robot.report import as_json, as_table
 
@@ -23,7 +23,7 @@ awkward names.
 """
 _EPILOG = """\
 exit status: 0 clean (warnings allowed), 1 errors found, 2 not checkable (missing, empty, binary, malformed
-XML, entity declarations, no URDF, xacro that cannot be expanded)
+XML, entity declarations, no URDF, xacro that cannot be expanded), or an --arg or --package-path is wrong
 """
 
 
@@ -59,7 +59,16 @@ def add_parser(subparsers: Any) -> None:
 
 
 def _check(args: argparse.Namespace) -> int:
-    report = check_file(args.file, args.package_path, partial(expand_apart, arguments=_arguments(args.arg)))
+    arguments = _given(args.arg, args.package_path)
+    asked_of_xacro = []
+
+    def expand_by(path: Path, package_paths: Sequence[Path]) -> str:
+        asked_of_xacro.append(path)
+        return expand_apart(path, package_paths, arguments)
+
+    report = check_file(args.file, args.package_path, expand_by)
+    if not asked_of_xacro and report.status is not Status.NOT_CHECKABLE:
+        require_asked_for(args.file, arguments, frozenset())
     sys.stdout.write(as_table(report))
     if args.json is not None:
         try:
@@ -71,14 +80,21 @@ def _check(args: argparse.Namespace) -> int:
     return int(report.status)
 
 
-def _arguments(words: Sequence[str]) -> dict[str, str]:
-    """Return the values of xacro:args by name. Raises InvalidInputError that names every word of another form."""
+def _given(words: Sequence[str], folders: Sequence[Path]) -> dict[str, str]:
+    """Return the values of xacro:args by name.
+
+    Raises InvalidInputError that names every word of another form and every package path that is no folder.
+    """
     pairs = [word.partition(":=") for word in words]
     faults = [
-        Fault("--arg", word, "NAME:=VALUE")
+        Fault("--arg", word, "NAME:=VALUE, as in --arg prefix:=left_")
         for word, (name, sign, _) in zip(words, pairs, strict=True)
         if not (sign and name)
     ]
+    for folder in folders:
+        if not folder.is_dir():
+            found = f"{folder}, which {'is no folder' if folder.exists() else 'does not exist'}"
+            faults.append(Fault("--package-path", found, "a package, or a folder that holds packages"))
     if faults:
-        raise InvalidInputError("tether urdf check", faults, "write it as in --arg prefix:=left_")
+        raise InvalidInputError("tether urdf check", faults)
     return {name: value for name, _, value in pairs}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,7 +38,8 @@ def expand(path: str | Path, package_paths: Sequence[Path] = (), arguments: Mapp
 
     package_paths: where `$(find package)` looks, before ROS_PACKAGE_PATH, AMENT_PREFIX_PATH and the packages
     that hold the file. arguments: values of `xacro:arg`. Raises InvalidInputError that names the file and
-    what stands in the way. Expressions that reach into Python itself are refused.
+    what stands in the way, an argument that it never asks for among it. Expressions that reach into Python
+    itself are refused.
     """
     path = Path(path)
     try:
@@ -62,12 +63,15 @@ def description_sha256(path: str | Path) -> str:
 
 
 def expand_xacro(path: Path, package_paths: Sequence[Path] = (), arguments: Mapping[str, str] | None = None) -> str:
-    """Run xacro on a file, in this process. Raises UnreadableError that says what stopped it, and where."""
+    """Run xacro on a file, in this process. Raises UnreadableError that says what stopped it, and where.
+
+    Raises InvalidInputError where the file asks for no argument of a name in `arguments`.
+    """
     finder = ResourceFinder.beside(path, package_paths)
+    values = _Arguments(arguments or {})
     with _XACRO_LOCK, guarded_xacro(finder) as xacro:
         try:
-            document = xacro.process_file(str(path), mappings=dict(arguments or {}), verbosity=0)
-            return str(document.toprettyxml(indent="  "))
+            text = str(xacro.process_file(str(path), mappings=values, verbosity=0).toprettyxml(indent="  "))
         except UnreadableError as reason:
             inside = _inside(xacro, path)
             raise UnreadableError(reason.rule, f"{inside}{reason}", reason.fix, reason.line) from None
@@ -82,6 +86,32 @@ def expand_xacro(path: Path, package_paths: Sequence[Path] = (), arguments: Mapp
                 raise UnreadableError(Rule.XACRO_FAILED, f"{_inside(xacro, path)}{cause}", _TRUST_FIX) from None
             message = f"{_inside(xacro, path)}xacro cannot expand it: {_reason(failure)}"
             raise UnreadableError(Rule.XACRO_FAILED, message, _fix(str(failure))) from failure
+    require_asked_for(path, arguments or {}, values.asked)
+    return text
+
+
+class _Arguments(dict[str, str]):
+    """Values of arguments. asked: the names that a xacro:arg or `$(arg …)` has asked for."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        super().__init__(given)
+        self.asked: set[str] = set()
+
+    def __contains__(self, name: object) -> bool:
+        self.asked.add(str(name))
+        return super().__contains__(name)
+
+    def __getitem__(self, name: str) -> str:
+        self.asked.add(name)
+        return super().__getitem__(name)
+
+
+def require_asked_for(path: Path, given: Iterable[str], asked: Set[str]) -> None:
+    """Refuse arguments that a description does not ask for; raises InvalidInputError that names all of them."""
+    known = f"one of {', '.join(sorted(asked))}" if asked else "none: it asks for no xacro:arg"
+    faults = [Fault("argument", repr(name), known) for name in given if name not in asked]
+    if faults:
+        raise InvalidInputError(f"robot description {path}", faults, "mend the name or leave it out")
 
 
 def _inside(xacro: ModuleType, path: Path) -> str:

@@ -14,8 +14,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
+from typing import Any
 
+from tether.errors import Fault, InvalidInputError
 from tether.robot.description import expand_xacro
 from tether.robot.findings import Rule
 from tether.robot.xmltree import UnreadableError
@@ -54,6 +57,8 @@ def expand_apart(
         raise _failed(f"the expansion ended without a result (exit status {done.returncode})") from None
     if "text" in answer:
         return str(answer["text"])
+    if "faults" in answer:
+        raise InvalidInputError(answer["what"], [Fault(*fault) for fault in answer["faults"]], answer["fix"])
     raise UnreadableError(Rule(answer["rule"]), answer["message"], answer["fix"], answer["line"])
 
 
@@ -70,12 +75,14 @@ def _main(words: Sequence[str]) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (most, hard))
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
         os.dup2(2, 1)
-        answer: dict[str, str | int | None]
+        answer: dict[str, Any]
         try:
             packages = [Path(folder) for folder in task["packages"]]
             answer = {"text": expand_xacro(Path(task["path"]), packages, task["arguments"])}
         except UnreadableError as error:
             answer = {"rule": error.rule.value, "message": str(error), "fix": error.fix, "line": error.line}
+        except InvalidInputError as error:
+            answer = {"what": error.what, "faults": [astuple(fault) for fault in error.faults], "fix": error.fix}
         json.dump(answer, out)
 
 

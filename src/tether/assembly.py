@@ -24,7 +24,7 @@ from tether.bridge.stage import BridgeStage, OracleTeacher, StudentAlone, WithFa
 from tether.bridge.twin import KinematicTwin
 from tether.clock import SteadyClock
 from tether.contracts import Primitive, SkillContext
-from tether.errors import Fault, InvalidInputError
+from tether.errors import Fault, InvalidInputError, raise_together
 from tether.fusion.classic import ClassicEstimator, load_classic_config
 from tether.fusion.estimator import Estimator, NoEstimator
 from tether.fusion.stage import FusionStage
@@ -177,11 +177,7 @@ def require_settings(policy: str, task_name: str, profile_name: str) -> None:
             read(name)
         except InvalidInputError as error:
             errors.append(error)
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        fixes = "; ".join(dict.fromkeys(error.fix for error in errors if error.fix))
-        raise InvalidInputError("settings", [fault for error in errors for fault in error.faults], fixes)
+    raise_together("settings", errors)
 
 
 def settings_hashes(task_name: str, profile_name: str, policy: str | None = None) -> dict[str, str]:

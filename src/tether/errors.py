@@ -36,6 +36,15 @@ class InvalidInputError(TetherError):
         super().__init__("\n".join(lines))
 
 
+def raise_together(what: str, errors: Sequence[InvalidInputError]) -> None:
+    """Raise one error with the faults of all; a single one as it is; none of none."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        fixes = "; ".join(dict.fromkeys(error.fix for error in errors if error.fix))
+        raise InvalidInputError(what, [fault for error in errors for fault in error.faults], fixes)
+
+
 class DeadlineError(TetherError):
     """A wait ran out; names what did not come."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 from pathlib import Path
 
 import pytest
@@ -91,15 +92,50 @@ def test_exit_status_tells_whether_a_process_failed(prefix, tether_launch, capsy
     assert ("process 'n'" in capsys.readouterr().err) is bool(expected)
 
 
-@pytest.mark.parametrize("file", ["sim", "replay", "robot", "agent"])
-@pytest.mark.parametrize("composed", ["true", "false"])
-def test_a_policy_task_or_profile_that_is_not_there_is_refused_before_anything_starts(file: str, composed: str):
+def dry_run(file: str, *words: str) -> int:
+    """Look at one of the repository's launch files with the nodes that make setup has linked."""
     pytest.importorskip("tether_msgs", reason="node packages are linked by make setup")
-    words = ["launch", str(resource_path("launch", f"{file}.launch.xml")), "task:=pik", "profile:=reel"]
-    words += ["bag:=x"] if file == "replay" else []
-    words += [f"composed:={composed}"] if file != "agent" else []
     parser = argparse.ArgumentParser()
     cli.add_parser(parser.add_subparsers())
-    arguments = parser.parse_args([*words, "--dry-run"])
-    with pytest.raises(InvalidInputError, match=r"'pik'.*fetch, pick, pick_moving(.|\n)*'reel'"):
-        arguments.run(arguments)
+    arguments = parser.parse_args(["launch", str(resource_path("launch", f"{file}.launch.xml")), *words, "--dry-run"])
+    return int(arguments.run(arguments))
+
+
+@pytest.mark.parametrize("file", ["sim", "replay", "robot", "agent"])
+@pytest.mark.parametrize("composed", ["true", "false"])
+def test_all_that_a_launch_is_named_by_and_that_is_not_there_is_refused_before_anything_starts(
+    file: str, composed: str
+):
+    words = ["task:=pik", "profile:=reel", "domain:=999"]
+    words += ["bag:=/no/such/bag"] if file == "replay" else []
+    words += [f"composed:={composed}"] if file != "agent" else []
+    with pytest.raises(InvalidInputError, match=r"'pik'.*fetch, pick, pick_moving(.|\n)*'reel'") as raised:
+        dry_run(file, *words)
+    found = {fault.where: fault.found for fault in raised.value.faults}
+    assert found["argument 'domain'"] == "'999'"
+    assert ("/no/such/bag" in found) is (file == "replay")
+
+
+@pytest.mark.parametrize("domain", ["102", "-1", "one", "1.5"])
+def test_domain_out_of_range_is_refused(prefix, tether_launch, monkeypatch, domain: str):
+    prefix.add("pkg", "node")
+    monkeypatch.setenv("ROS_DOMAIN_ID", domain)
+    node = '<node pkg="pkg" exec="node"/>'
+    for name, body in (
+        ("ROS_DOMAIN_ID", node),
+        ("ROS_DOMAIN_ID", f'<set_env name="ROS_DOMAIN_ID" value="{domain}"/>{node}'),
+        ("argument 'domain'", f'<arg name="domain" default="{domain}"/>{node}'),
+    ):
+        with pytest.raises(InvalidInputError, match=f"{name}: found '{domain}', expected a whole number from 0 to 101"):
+            tether_launch(str(prefix.launch_file(body)), "--dry-run")
+    settled = f'<set_env name="ROS_DOMAIN_ID" value="101"/>{node}'
+    assert tether_launch(str(prefix.launch_file(settled)), "--dry-run") == 0
+
+
+def test_bag_that_is_none_is_refused_before_anything_starts(tmp_path: Path):
+    for bag, why in ((tmp_path, "no file of a bag"), (Path(__file__), "text, beginning")):
+        with pytest.raises(InvalidInputError, match=why):
+            dry_run("replay", f"bag:={bag}")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InvalidInputError, match="no regular file"):
+        dry_run("replay", f"bag:={tmp_path / 'pipe'}")

@@ -18,6 +18,7 @@ from tether.launch.errors import Fault, LaunchFileError
 from tether.launch.model import LaunchPlan, ParameterFile
 from tether.launch.output import Line
 from tether.launch.reader import parse_arguments, read, read_arguments
+from tether.launch.requirements import require_usable
 from tether.launch.runner import Runner
 
 _DESCRIPTION = """\
@@ -68,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.show_args:
         return _show_arguments(path)
     plan = read(path, parse_arguments(words))
-    _require_settings(plan)
+    require_usable(plan)
     return _show_commands(plan) if arguments.dry_run else _launch(plan, arguments)
 
 
@@ -87,17 +88,6 @@ def _show_arguments(path: Path) -> int:
         choices = f"; one of {', '.join(argument.choices)}" if argument.choices else ""
         sys.stdout.write(f"{argument.name}: {argument.description or 'no description'} ({default}{choices})\n")
     return 0
-
-
-def _require_settings(plan: LaunchPlan) -> None:
-    """Refuse a policy, task or profile that is not there before the nodes do, each by itself and seconds later.
-
-    A `<choice>` could not: a file of one's own works wherever a name does.
-    """
-    if any(process.package == "tether_safety" for process in plan.processes):
-        from tether.assembly import require_settings  # a second of import, for launches of our graph only
-
-        require_settings(*(plan.variables[name] for name in ("policy", "task", "profile")))
 
 
 def _show_commands(plan: LaunchPlan) -> int:

@@ -22,7 +22,7 @@ def own_domain() -> Iterator[int]:
     """
     chosen = os.environ.get("ROS_DOMAIN_ID", "").strip()
     if chosen:
-        yield _number(chosen)
+        yield domain_number(chosen)
         return
     for domain in range(_FIRST, _LAST + 1):
         holder = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
@@ -40,8 +40,9 @@ def own_domain() -> Iterator[int]:
     raise InvalidInputError("graph", [fault], "set ROS_DOMAIN_ID or end other runs")
 
 
-def _number(text: str) -> int:
-    if text.isdecimal() and int(text) <= 232:
+def domain_number(text: str, where: str = "ROS_DOMAIN_ID") -> int:
+    """The number of a ROS domain; raises InvalidInputError, which names `where`, for any other text."""
+    if text.isdecimal() and int(text) <= _LAST:
         return int(text)
-    fault = Fault("ROS_DOMAIN_ID", repr(text), "a whole number from 0 to 232")
-    raise InvalidInputError("environment", [fault], "unset it, or set it right")
+    fault = Fault(where, repr(text), f"a whole number from 0 to {_LAST}; beyond, its ports are the system's")
+    raise InvalidInputError("ROS domain", [fault], "leave it out, or set it right")

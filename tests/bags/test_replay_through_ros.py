@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,6 +12,7 @@ import sys
 import textwrap
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -106,3 +109,35 @@ def test_recorded_commands_never_leave_the_bag_unless_asked_for(domain: int, tmp
     through_ros(bag, tmp_path / "again", domain, "--all-topics")
     with open_bag(tmp_path / "again") as again:
         assert "/joint_command" in again.topics
+
+
+@pytest.mark.parametrize("ends", [os.killpg, os.kill], ids=["as-a-terminal", "the-command-alone"])
+def test_interrupting_a_play_says_how_much_was_played(
+    ends: Callable[[int, int], None], domain: int, tmp_path: Path
+) -> None:
+    bag = write_mcap(tmp_path / "x.mcap", make_rows(40))
+    player = subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "replay", str(bag), "--loop", "--rate", "10"],
+        stderr=subprocess.PIPE,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        start_new_session=True,
+        env={**os.environ, "ROS_DOMAIN_ID": str(domain)},
+    )
+    try:
+        assert player.stderr is not None
+        said = ""
+        while "clock_jump" not in said:
+            line = player.stderr.readline()
+            assert line, said
+            said += line
+        ends(player.pid, signal.SIGINT)
+        said = player.stderr.read()
+        assert player.wait(timeout=DEADLINE_S) == 130, said
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(player.pid, signal.SIGKILL)
+    assert "Traceback" not in said and "Exception" not in said
+    played = re.search(r"interrupted: played (\d+) messages", said)
+    assert played and int(played[1]) >= 40, said
+    assert said.rstrip().endswith("tether: interrupted")

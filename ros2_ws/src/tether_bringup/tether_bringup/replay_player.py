@@ -28,9 +28,10 @@ from tether.codec import sensors
 from tether.errors import TetherError
 from tether.lockstep import TickInputs
 from tether.results import write_json
-from tether_bringup.ros_sink import OF_THE_GRAPH, RosSink, make_outgoing
+from tether_bringup.ros_sink import ACKNOWLEDGE_S, OF_THE_GRAPH, RosSink, make_outgoing
 
-STOP_S = 2.0
+STOP_S = ACKNOWLEDGE_S + 2.0
+"""The playing thread ends within this: an unpaced player may be waiting for an acknowledgement."""
 
 
 class ReplayPlayerNode(StageNode):
@@ -111,11 +112,20 @@ class ReplayPlayerNode(StageNode):
         self._stop()
         return super().on_shutdown(state)
 
+    def destroy_node(self) -> None:
+        """Stop playing first: what plays publishes through this node."""
+        self._stop()
+        super().destroy_node()
+
     def poll(self) -> Ask | None:
         """The player's controls: the terminal's keys, and stopping when the node goes down."""
-        if self._cancelled.is_set():
+        if self._is_ending():
             return Ask.STOP
         return self._keys.poll() if self._keys is not None else None
+
+    def _is_ending(self) -> bool:
+        """Whether to play no more: the node goes down, or is told to go where no manager brings it down in order."""
+        return self._cancelled.is_set() or (bool(self.autostart) and self.told_to_go())
 
     def _is_wanted(self, topic: TopicInfo, played_as: str) -> bool:
         if topics.CLOCK.name in (topic.name, played_as):
@@ -141,7 +151,7 @@ class ReplayPlayerNode(StageNode):
 
     def _play(self, player: Player, sink: RosSink) -> None:
         try:
-            if not sink.await_listeners(self, self._cancelled.is_set):
+            if not sink.await_listeners(self, self._is_ending) and not self._is_ending():
                 self.event(sensors.Severity.WARN, "replay_unheard", "nobody listens to the bag's topics")
             with contextlib.ExitStack() as stack:
                 if self.autostart and has_terminal():
@@ -149,7 +159,8 @@ class ReplayPlayerNode(StageNode):
                     sys.stderr.write(HELP + "\n")
                 result = player.play()
             self._keys = None
-            sink.flush()
+            if not self._is_ending():
+                sink.flush()
             self._say(result, sink.lost)
             self.finish()
         except (TetherError, OSError) as error:
@@ -161,6 +172,8 @@ class ReplayPlayerNode(StageNode):
         data = {name: value for name, value in vars(result).items() if name != "report"}
         data |= {"lost_in_bag": report.lost_messages, "lost_in_transcoding": lost}
         text = f"played {result.messages} messages, in the bag: {report.lost}"
+        if self._is_ending():
+            text = f"interrupted: {text}"
         if result.left_out:
             text += f"; {result.left_out} were left out: /clock cannot carry their log times"
         self.event(sensors.Severity.INFO, "replay_finished", text, data)

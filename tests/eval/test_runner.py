@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -28,19 +29,34 @@ def test_wrong_name_is_said_by_the_parent_not_by_each_worker(setting: Setting) -
         evaluate(setting, 4, workers=2)
 
 
-def test_interrupted_evaluation_ends_with_its_workers() -> None:
+@pytest.mark.parametrize("kept", [True, False])
+def test_interrupted_evaluation_ends_with_its_workers_and_says_what_is_kept(kept: bool, tmp_path: Path) -> None:
     command = "from tether.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
     arguments = ["eval", "--policy", "scripted", "--profile", "ideal", "--episodes", "400", "--workers", "2"]
+    journal = tmp_path / "out.json.journal"
+    if kept:
+        arguments += ["--json", str(tmp_path / "out.json")]
     run = subprocess.Popen(
         [sys.executable, "-c", command, *arguments], start_new_session=True, stderr=subprocess.PIPE, text=True
     )
     assert run.stderr is not None
     run.stderr.readline()  # the first worker has made its gate
-    time.sleep(1.0)
+    deadline = time.monotonic() + 60.0
+    while kept and not (journal.exists() and journal.read_text().count("\n") > 1):
+        assert time.monotonic() < deadline, "no episode was kept"
+        time.sleep(0.1)
+    time.sleep(0.0 if kept else 1.0)
     os.killpg(run.pid, signal.SIGINT)
     _, said = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert "interrupted" in said
+    last = said.splitlines()[-1]
+    if kept:
+        done = journal.read_text().count("\n") - 1
+        expected = f"{done} of 400 episodes are kept in {journal}; the same command goes on from there"
+    else:
+        expected = "nothing is kept; with --json FILE the same command would go on where it stopped"
+    assert last == f"tether: interrupted: {expected}"
+    assert "Traceback" not in said
     deadline = time.monotonic() + 20.0
     while subprocess.run(["pgrep", "-g", str(run.pid)], capture_output=True).returncode == 0:
         assert time.monotonic() < deadline, "a worker outlived the command"

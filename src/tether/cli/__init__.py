@@ -84,8 +84,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stderr.write(f"tether: this needs the Python package {error.name}, which is not installed here\n")
         sys.stderr.write(f"  fix: {_fix_of_missing((error.name or '').partition('.')[0])}\n")
         return 2
-    except KeyboardInterrupt:
-        sys.stderr.write("tether: interrupted\n")
+    except KeyboardInterrupt as interrupt:
+        sys.stderr.write(f"tether: interrupted{f': {interrupt}' if str(interrupt) else ''}\n")
         return 130
     except BrokenPipeError as error:
         if _nobody_reads():

@@ -6,12 +6,18 @@ import argparse
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tether.arguments import not_negative, positive
+from tether.interrupts import KeptInterrupt, held_interrupts
 from tether.progress import Progress
 from tether.results import write_json
+
+if TYPE_CHECKING:
+    from tether.contracts import EpisodeResult
+    from tether.eval.result import Setting
 
 RUNS = Path("runs")
 
@@ -43,7 +49,7 @@ def add_parser(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
     from tether.assembly import require_settings
-    from tether.eval.graph import GraphRun, run_graph
+    from tether.eval.graph import GraphInterrupted, GraphRun, run_graph
     from tether.eval.result import Setting, as_json, as_table
 
     a = arguments
@@ -53,8 +59,12 @@ def run(arguments: argparse.Namespace) -> int:
     bag = None if a.no_record else folder / "bag"
     graph = GraphRun(setting, a.episodes, bag, a.composed, folder / "log")
     progress = Progress(a.episodes, "episodes")
-    results = run_graph(graph, on_result=lambda result: progress.step(result.failure or "picked"))
-    write_json(folder / "result.json", as_json(setting, results))
+    with held_interrupts():  # what was measured is written, however often somebody asks to stop
+        try:
+            results = run_graph(graph, on_result=lambda result: progress.step(result.failure or "picked"))
+        except GraphInterrupted as interrupt:
+            raise KeptInterrupt(_kept(folder, setting, a.episodes, interrupt.results)) from None
+        write_json(folder / "result.json", as_json(setting, results))
     sys.stdout.write(as_table(setting, results))
     sys.stdout.write(f"  result  {folder / 'result.json'}\n")
     if bag is not None:
@@ -63,8 +73,24 @@ def run(arguments: argparse.Namespace) -> int:
         from tether.eval.report import write_report
 
         timed = bag if a.realtime else None  # lockstep records no times
-        sys.stdout.write(f"  report  {write_report(folder, setting, results, timed)}\n")
+        try:
+            report = write_report(folder, setting, results, timed)
+        except KeyboardInterrupt:
+            raise KeptInterrupt(f"the result is in {folder / 'result.json'}; no report was written") from None
+        sys.stdout.write(f"  report  {report}\n")
     return 0
+
+
+def _kept(folder: Path, setting: Setting, episodes: int, results: Sequence[EpisodeResult]) -> str:
+    """Write what an interrupted run has measured; what that is, and what runs the rest, in words."""
+    from tether.eval.result import as_json
+
+    if not results:
+        return "no episode had ended; nothing is kept"
+    write_json(folder / "result.json", {**as_json(setting, results), "interrupted": True})
+    text = f"{len(results)} of {episodes} episodes are in {folder / 'result.json'}"
+    left = episodes - len(results)
+    return f"{text}; the rest: --seed {setting.seed + len(results)} --episodes {left}" if left else text
 
 
 def _new_run_folder(runs: Path) -> Path:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tether.arguments import not_negative, positive
 from tether.contracts import TICK_NS
+from tether.interrupts import KeptInterrupt
 from tether.progress import Progress
 from tether.results import header, require_writable, write_json
 
@@ -132,7 +133,21 @@ def _episodes(a: argparse.Namespace, setting: Setting) -> list[EpisodeResult]:
     if setting.graph:
         return evaluate_graph(setting, a.episodes, on_result=lambda result: progress.step())
     journal = _journal(a, setting) if a.json is not None else None
-    return evaluate(setting, a.episodes, workers=a.workers, journal=journal, on_result=lambda result: progress.step())
+    try:
+        return evaluate(
+            setting, a.episodes, workers=a.workers, journal=journal, on_result=lambda result: progress.step()
+        )
+    except KeyboardInterrupt:
+        raise KeptInterrupt(_kept(journal, a.episodes)) from None
+
+
+def _kept(journal: Journal | None, episodes: int) -> str:
+    """What an interrupt leaves, and how to go on."""
+    if journal is None:
+        return "nothing is kept; with --json FILE the same command would go on where it stopped"
+    return (
+        f"{len(journal.read())} of {episodes} episodes are kept in {journal.path}; the same command goes on from there"
+    )
 
 
 def _journal(a: argparse.Namespace, setting: Setting) -> Journal:

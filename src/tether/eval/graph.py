@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from tether.contracts import EpisodeResult
 from tether.errors import DeadlineError, TetherError
 from tether.eval.journal import read_results
 from tether.eval.result import Setting
+from tether.interrupts import KeptInterrupt, held_interrupts
 from tether.launch.domain import own_domain
 from tether.launch.reader import read
 from tether.launch.runner import Outcome, Runner
@@ -22,6 +23,14 @@ _LINES_SHOWN = 12
 
 class GraphRunError(TetherError):
     """The graph ended without having run all its episodes."""
+
+
+class GraphInterrupted(KeptInterrupt):
+    """Ctrl-C, and the graph has been brought down. results: of the episodes that ended before, maybe all of them."""
+
+    def __init__(self, results: Sequence[EpisodeResult]) -> None:
+        self.results = tuple(results)
+        super().__init__(f"{len(results)} episodes had run through the graph; nothing of them is kept")
 
 
 @dataclass(frozen=True)
@@ -59,13 +68,15 @@ class GraphRun:
 def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None = None) -> list[EpisodeResult]:
     """Run the graph to its end; results in order of seeds. Everything it started is gone afterwards.
 
-    Raises GraphRunError, naming the process that failed, where episodes are missing at the end.
+    Raises GraphRunError, naming the process that failed, where episodes are missing at the end, and GraphInterrupted.
+    Ctrl-C stops the graph in order; another one does not wait for it.
     """
     with tempfile.TemporaryDirectory(prefix="tether-run-") as folder, own_domain() as domain:
         results_file = Path(folder) / "results.jsonl"
         plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(results_file, domain))
         said = 0
-        with Runner(plan, log_dir=run.log_dir) as runner:
+        runner = Runner(plan, log_dir=run.log_dir)
+        with held_interrupts(runner.ask_stop) as interrupts, runner:
             outcome = None
             while outcome is None:
                 outcome = _wait(runner)
@@ -74,6 +85,8 @@ def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None =
                     if on_result is not None:
                         on_result(result)
                 said = len(results)
+        if interrupts:
+            raise GraphInterrupted(results)
     if len(results) < run.episodes:
         why = str(outcome.failure or f"ended after {outcome.first_exited or 'an interrupt'}")
         if outcome.failure is not None:

@@ -16,6 +16,7 @@ class Journal:
     """Finished episodes of one setting, under the key of the setting."""
 
     def __init__(self, path: Path, key: Mapping[str, Any]) -> None:
+        self.path = path
         self._records = RecordJournal(path, key)
 
     def read(self) -> dict[int, EpisodeResult]:

@@ -66,6 +66,34 @@ def test_wrong_arguments_are_refused_with_what_was_expected(
         replay(str(path), "--dry-run", *words)
 
 
+@pytest.mark.parametrize("mode", ["--info", "--check"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--rate", "3"],
+        ["--start", "1"],
+        ["--loop"],
+        ["--step"],
+        ["--remap", "/joint_states:=/b"],
+        ["--topics", "/joint_states"],
+        ["--all-topics"],
+        ["--clock-hz", "50"],
+    ],
+)
+def test_what_would_change_nothing_is_refused(mode: str, words: list[str], tmp_path: Path, rows: list[Row]) -> None:
+    path = write_mcap(tmp_path / "x.mcap", rows)
+    with pytest.raises(InvalidInputError, match=f"{words[0]}: found with {mode}, .* expected with {mode} only --json"):
+        replay(str(path), mode, *words)
+
+
+def test_all_that_would_change_nothing_is_named_with_what_applies(tmp_path: Path, rows: list[Row]) -> None:
+    path = write_mcap(tmp_path / "x.mcap", rows)
+    with pytest.raises(InvalidInputError) as refused:
+        replay(str(path), "--dry-run", "--loop", "--step", "--all-topics", "--rate", "max")
+    assert [fault.where for fault in refused.value.faults] == ["--loop", "--step", "--all-topics"]
+    assert "--rate, --start, --remap, --topics, --clock-hz, --json" in refused.value.faults[0].expected
+
+
 def test_what_is_no_bag_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "x.mcap").write_bytes(b"")
     with pytest.raises(InvalidInputError, match="0 bytes"):

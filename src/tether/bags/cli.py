@@ -44,6 +44,23 @@ exit status: 0 done (also when parts of the bag were lost); 1 the check found a 
 END_S = 5.0
 """The player gets so long to end when the command is ended."""
 _NODE = ("tether_bringup", "replay_player")
+_OF_A_PLAY = {
+    "rate": "1",
+    "start": 0.0,
+    "loop": False,
+    "step": False,
+    "remap": [],
+    "topics": None,
+    "all_topics": False,
+    "clock_hz": 100.0,
+}
+"""Arguments that say how to play, with their defaults."""
+_IDLE = {
+    "check": frozenset(_OF_A_PLAY),
+    "info": frozenset(_OF_A_PLAY),
+    "dry_run": frozenset({"loop", "step", "all_topics"}),
+}
+"""Those that change nothing where the bag is not played to the graph, by what is done instead."""
 
 
 def add_parser(subparsers: Any) -> None:
@@ -62,20 +79,36 @@ def add_parser(subparsers: Any) -> None:
     what.add_argument(
         "--dry-run", action="store_true", help="play into nothing, without ROS: shows whether it keeps up"
     )
-    parser.add_argument("--rate", default="1", metavar="R", help="times as fast as recorded: 0.1 to 10, or max")
-    parser.add_argument("--start", type=float, default=0.0, metavar="S", help="skip the first S seconds")
+    parser.add_argument("--rate", metavar="R", help="times as fast as recorded: 0.1 to 10, or max")
+    parser.add_argument("--start", type=float, metavar="S", help="skip the first S seconds")
     parser.add_argument("--loop", action="store_true", help="begin again at the end, with time going back")
     parser.add_argument("--step", action="store_true", help="begin paused; in a terminal, s plays one message")
-    parser.add_argument(
-        "--remap", action="append", default=[], metavar="A:=B", help="play topic A as B; repeat for more"
-    )
+    parser.add_argument("--remap", action="append", metavar="A:=B", help="play topic A as B; repeat for more")
     parser.add_argument("--topics", nargs="+", metavar="T", help="play only these")
     parser.add_argument(
         "--all-topics", action="store_true", help="play also what the graph publishes, commands included"
     )
-    parser.add_argument("--clock-hz", type=float, default=100.0, metavar="HZ", help="rate of /clock (default 100)")
+    parser.add_argument("--clock-hz", type=float, metavar="HZ", help="rate of /clock (default 100)")
     parser.add_argument("--json", type=Path, metavar="OUT", help="write the report for machines")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, **_OF_A_PLAY)
+
+
+def _refuse_idle(arguments: argparse.Namespace) -> None:
+    """Raise InvalidInputError for every argument that would change nothing in what is asked for."""
+    instead = next((mode for mode in _IDLE if getattr(arguments, mode)), None)
+    if instead is None:
+        return
+    idle = [name for name in _OF_A_PLAY if name in _IDLE[instead] and getattr(arguments, name) != _OF_A_PLAY[name]]
+    if idle:
+        mode = _flag(instead)
+        applies = [_flag(name) for name in _OF_A_PLAY if name not in _IDLE[instead]]
+        expected = f"with {mode} only {', '.join([*applies, '--json'])}"
+        faults = [Fault(_flag(name), f"with {mode}, where it changes nothing", expected) for name in idle]
+        raise InvalidInputError("replay", faults, f"leave it out, or leave out {mode} to play to the graph")
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -94,6 +127,7 @@ def _end(number: int, frame: Any) -> None:
 
 
 def _run(arguments: argparse.Namespace) -> int:
+    _refuse_idle(arguments)
     if arguments.json is not None:
         require_writable(arguments.json)
     if arguments.check:
@@ -137,7 +171,6 @@ def parse_remaps(words: Sequence[str]) -> dict[str, str]:
 
 
 def _info(arguments: argparse.Namespace) -> int:
-    _options(arguments)  # a wrong argument is refused, whatever the command does with it
     with open_bag(arguments.bag) as bag:
         report = bag.read_through()
     sys.stdout.write(report.table() + "\n")
@@ -155,8 +188,6 @@ def _check(arguments: argparse.Namespace) -> int:
 
 
 def _dry_run(arguments: argparse.Namespace, options: PlayOptions) -> int:
-    if options.loop:
-        raise InvalidInputError("replay", [Fault("--loop", "with --dry-run", "one pass")], "leave out --loop")
     with open_bag(arguments.bag) as bag:
         result = Player(bag, NullSink(), options).play()
         sys.stdout.write(result.report.table() + "\n")

@@ -88,7 +88,7 @@ def test_parameter_types_are_those_of_launch(prefix, text, kind, expected):
 def test_value_that_is_no_parameter_is_refused(prefix, text):
     body = f'<arg name="x" default="5"/>\n<node pkg="pkg" exec="node">\n<param name="p" value="{text}"/></node>'
     ((line, message),) = faults_of(prefix, body)
-    assert line == 3
+    assert line == 4
     assert "parameter 'p'" in message
 
 
@@ -280,6 +280,51 @@ def test_faults_of_every_kind_are_reported_together_in_file_order(prefix):
     <let name="a" value="$(var nope)"/>
     """
     assert [line for line, _ in faults_of(prefix, body)] == list(range(2, 10))
+
+
+def test_fault_of_a_tag_or_attribute_hides_no_other_of_the_same_node(prefix):
+    body = """
+    <nod/>
+    <node pkg="pkg" exec="nosuch" foo="1"/>
+    <node pkg="pkg" exec="nosuch"><parm/></node>
+    <node pkg="tether_absent" respawn="1"/>
+    <group scoped="1"><node pkg="tether_absent" exec="x"/></group>
+    """
+    faults = faults_of(prefix, body)
+    assert [line for line, _ in faults] == [2, 3, 3, 4, 4, 5, 5, 5, 6, 6]
+    text = "\n".join(message for _, message in faults)
+    assert (text.count("no executable 'nosuch'"), text.count("'tether_absent' not found")) == (2, 2)
+
+
+def test_every_fault_of_one_node_is_reported_and_a_node_with_faults_still_has_its_name(prefix):
+    body = """
+    <node pkg="pkg" exec="nosuch" name="1" namespace="$(var a)" args=" x" output="none" on_exit="x"
+        sigterm_timeout="-1" sigkill_timeout="x">
+    <param from="/none.yaml"/>
+    <param name="p" value="$(var b)"/>
+    <remap from="$(var c)" to="x"/>
+    <env name="E" value="$(var d)"/>
+    </node>
+    <node pkg="pkg" exec="nosuch" name="n"/>
+    <node pkg="pkg" exec="node" name="n"/>
+    """
+    lines = [line for line, _ in faults_of(prefix, body)]
+    assert lines == [2] * 8 + [4, 5, 6, 7, 9, 10]
+
+
+def test_fault_of_an_include_hides_none_of_the_included_file(prefix):
+    inner = prefix.launch_file(
+        '<arg name="a"/><node pkg="tether_absent" exec="x" args="$(var a)"/>', "inner.launch.xml"
+    )
+    for include in (
+        f'<include file="{inner}" foo="1"><arg name="a" value="1"/></include>',
+        f'<include file="{inner}"><arg name="a"/></include>',
+        f'<include file="{inner}"><arg name="a" value="$(var nothing)"/></include>',
+        f'<include file="{inner}"><arg name="a" value="1"/><foo/></include>',
+    ):
+        faults = faults_of(prefix, include)
+        assert len(faults) == 2, faults
+        assert any("'tether_absent' not found" in message for _, message in faults)
 
 
 def test_what_stands_on_a_fault_is_no_fault_of_its_own(prefix):

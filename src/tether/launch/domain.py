@@ -45,4 +45,4 @@ def domain_number(text: str, where: str = "ROS_DOMAIN_ID") -> int:
     if text.isdecimal() and int(text) <= _LAST:
         return int(text)
     fault = Fault(where, repr(text), f"a whole number from 0 to {_LAST}; beyond, its ports are the system's")
-    raise InvalidInputError("ROS domain", [fault], "leave it out, or set it right")
+    raise InvalidInputError("ROS domain", [fault], "set the domain right, or leave it out")

@@ -57,6 +57,11 @@ class ParameterValue:
     value: ParameterData
 
 
+def qualified_name(namespace: str | None, name: str) -> str:
+    """`/namespace/name`."""
+    return f"{(namespace or '').rstrip('/')}/{name}"
+
+
 @dataclass(frozen=True)
 class ProcessPlan:
     """One process to start.
@@ -89,7 +94,7 @@ class ProcessPlan:
         """`/namespace/name`, or None when the process names its nodes itself."""
         if self.node_name is None:
             return None
-        return f"{(self.namespace or '').rstrip('/')}/{self.node_name}"
+        return qualified_name(self.namespace, self.node_name)
 
     def parameter_document(self, parameter: ParameterValue) -> str:
         """Return the YAML launch_ros would write for one parameter.

@@ -8,31 +8,26 @@ may change, and which only `<group>` puts back.
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
-from tether.launch import ament, parameters, schema, substitution, xmltree
+from tether.launch import ament, attributes, parameters, schema, substitution, xmltree
 from tether.launch.errors import Fault, FollowUpError, LaunchFileError, PackageNotFoundError, SubstitutionError
-from tether.launch.model import Argument, LaunchPlan, Output, ParameterFile, ParameterValue, ProcessPlan
+from tether.launch.model import (
+    Argument,
+    LaunchPlan,
+    ParameterFile,
+    ParameterValue,
+    ProcessPlan,
+    qualified_name,
+)
 from tether.launch.substitution import Scope, Template
 from tether.launch.xmltree import Element
 
-_NODE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-# variables by which launch and launch_ros steer themselves
-_RESERVED = frozenset(
-    [
-        "ros_namespace",
-        "ros_remaps",
-        "global_params",
-        "emulate_tty",
-        "sigterm_timeout",
-        "sigkill_timeout",
-        "launch-prefix",
-        "launch-prefix-filter",
-    ]
-)
+_T = TypeVar("_T")
 _MAX_INCLUDE_DEPTH = 16
 _MAX_ACTIONS = 10_000
 """Of all included files together: ten includes on each of nine levels are a thousand million files."""
@@ -105,7 +100,10 @@ class _Reading:
     faults: list[Fault] = field(default_factory=list)
     failed: set[str] = field(default_factory=set)
     failed_env: set[str] = field(default_factory=set)
+    names: list[tuple[str, str, int]] = field(default_factory=list)
+    """Of nodes, qualified, with file and line."""
     n_actions: int = 0
+    n_failed: int = 0
 
     def fault(self, file: str, line: int, message: str) -> None:
         """Note a fault, once however often its file is included."""
@@ -118,7 +116,7 @@ class _Reading:
         files = list(dict.fromkeys(fault.file for fault in self.faults))
         return LaunchFileError(sorted(self.faults, key=lambda fault: (files.index(fault.file), fault.line)))
 
-    def file(self, path: Path, depth: int, given: Mapping[str, str]) -> None:
+    def file(self, path: Path, depth: int, given: Collection[str]) -> None:
         """Read one file into this reading; `given` are the arguments handed to it by name."""
         root = self.load(path)
         if root is None:
@@ -129,7 +127,7 @@ class _Reading:
                 self._required(str(path), child, given)
         self._actions(_File(path, depth), root.children)
 
-    def _required(self, file: str, element: Element, given: Mapping[str, str]) -> None:
+    def _required(self, file: str, element: Element, given: Collection[str]) -> None:
         # launch wants it from the include itself even where the including file has a variable of that name
         name = element.attributes["name"]
         if name not in given:
@@ -153,15 +151,12 @@ class _Reading:
 
     def check_names(self) -> None:
         """Refuse two nodes of one name: their parameters and services would be each other's."""
-        seen: dict[str, ProcessPlan] = {}
-        for process in self.processes:
-            name = process.qualified_name
-            if name is None:
-                continue
+        seen: dict[str, tuple[str, int]] = {}
+        for name, file, line in self.names:
             if name in seen:
-                message = f"node '{name}' is started twice, first in line {seen[name].line} of {seen[name].file}"
-                self.fault(process.file, process.line, message)
-            seen.setdefault(name, process)
+                first_file, first_line = seen[name]
+                self.fault(file, line, f"node '{name}' is started twice, first in line {first_line} of {first_file}")
+            seen.setdefault(name, (file, line))
 
     def declare(self, file: str, element: Element) -> None:
         """Note every argument that a file declares, in groups and under conditions too."""
@@ -230,7 +225,7 @@ class _Reading:
         return True
 
     def _arg(self, file: _File, element: Element) -> None:
-        name = _variable(element)
+        name = attributes.variable(element)
         if name in self.failed:
             return
         if name not in self.variables:
@@ -245,7 +240,7 @@ class _Reading:
             )
 
     def _let(self, file: _File, element: Element) -> None:
-        name = _variable(element)
+        name = attributes.variable(element)
         self.variables[name] = self._expand(file, element.attributes["value"])
         self.failed.discard(name)
 
@@ -259,58 +254,85 @@ class _Reading:
         self._actions(file, element.children)
         self.variables, self.env, self.set_env = before
 
+    def _attempt(self, file: _File, element: Element, step: Callable[[], _T]) -> _T | None:
+        """Take one of the steps of reading an action; one that fails is noted and hides no other."""
+        try:
+            return step()
+        except (SubstitutionError, PackageNotFoundError) as error:
+            self.n_failed += 1
+            if not isinstance(error, FollowUpError):
+                self.fault(str(file.path), element.line, str(error))
+            return None
+
     def _include(self, file: _File, element: Element) -> None:
+        given = {child.attributes["name"]: self._given(file, child) for child in element.children}
         path = Path(os.path.abspath(self._expand(file, element.attributes["file"])))
-        given = {child.attributes["name"]: self._expand(file, child.attributes["value"]) for child in element.children}
         if file.depth >= _MAX_INCLUDE_DEPTH:
             raise SubstitutionError(f"includes are nested {file.depth} deep; does '{path}' include itself?")
         if not path.is_file():
             raise SubstitutionError(f"included file '{path}' does not exist")
         file.included = True
-        self.variables.update(given)
+        known = {name: value for name, value in given.items() if value is not None}
+        self.variables.update(known)
+        self.failed = (self.failed - known.keys()) | (given.keys() - known.keys())
         first = len(self.declared)
-        self.file(path, file.depth + 1, given)
+        self.file(path, file.depth + 1, given.keys())
         declared = {argument.name for argument in self.declared[first:]}
         for child in element.children:
             if child.attributes["name"] not in declared:
                 message = f"'{path}' declares no argument '{child.attributes['name']}'"
                 self.fault(str(file.path), child.line, message)
 
+    def _given(self, file: _File, element: Element) -> str | None:
+        text = element.attributes.get("value")
+        return None if text is None else self._attempt(file, element, partial(self._expand, file, text))
+
     def _node(self, file: _File, element: Element) -> None:
         def text(name: str) -> str | None:
             value = element.attributes.get(name)
             return None if value is None else self._expand(file, value)
 
-        package, executable = self._expand(file, element.attributes["pkg"]), text("exec") or ""
-        name = text("name")
-        if name is not None and not _NODE_NAME.fullmatch(name):
-            raise SubstitutionError(f"node name '{name}' must be letters, digits and '_', not starting with a digit")
-        path = ament.find_executable(package, executable, self.env)
-        env = dict(self.set_env)
-        env.update((c.attributes["name"], self._expand(file, c.attributes["value"])) for c in _all(element, "env"))
-        self.processes.append(
-            ProcessPlan(
-                label=name or executable,
-                package=package,
-                executable=executable,
-                path=path,
-                arguments=self._command_line(file, element.attributes.get("args")),
-                node_name=name,
-                namespace=_namespace(text("namespace")),
-                parameters=tuple(self._param(file, child) for child in _all(element, "param")),
-                remaps=tuple(
-                    (self._expand(file, c.attributes["from"]), self._expand(file, c.attributes["to"]))
-                    for c in _all(element, "remap")
-                ),
-                env=env,
-                output=_output(text("output")),
-                ends_launch=_on_exit(element.attributes.get("on_exit")),
-                stop_timeout_s=_seconds("sigterm_timeout", element),
-                kill_timeout_s=_seconds("sigkill_timeout", element),
-                file=str(file.path),
-                line=element.line,
-            )
-        )
+        def children(tag: str, step: Callable[[_File, Element], Any]) -> Any:
+            found = [child for child in element.children if child.tag == tag]
+            return tuple(self._attempt(file, child, partial(step, file, child)) for child in found)
+
+        steps: dict[str, Callable[[], Any]] = {
+            "path": lambda: self._executable(text("pkg"), text("exec")),
+            "package": lambda: text("pkg"),
+            "executable": lambda: text("exec"),
+            "arguments": lambda: self._command_line(file, element.attributes.get("args")),
+            "node_name": lambda: attributes.node_name(text("name")),
+            "namespace": lambda: attributes.namespace(text("namespace")),
+            "parameters": lambda: children("param", self._param),
+            "remaps": lambda: children("remap", self._remap),
+            "env": lambda: children("env", self._env),
+            "output": lambda: attributes.output(text("output")),
+            "ends_launch": lambda: attributes.on_exit(element.attributes.get("on_exit")),
+            "stop_timeout_s": lambda: attributes.seconds("sigterm_timeout", element),
+            "kill_timeout_s": lambda: attributes.seconds("sigkill_timeout", element),
+        }
+        failed_before = self.n_failed
+        read: dict[str, Any] = {name: self._attempt(file, element, step) for name, step in steps.items()}
+        name, place = read["node_name"], (str(file.path), element.line)
+        if name is not None:
+            self.names.append((qualified_name(read["namespace"], name), *place))
+        if self.n_failed == failed_before:
+            read["env"] = {**self.set_env, **dict(read["env"])}
+            label = name or read["executable"]
+            self.processes.append(ProcessPlan(**read, label=label, file=place[0], line=place[1]))
+
+    def _executable(self, package: str | None, executable: str | None) -> Path:
+        if package is None or executable is None:
+            if package is not None:
+                ament.find_package_prefix(package, self.env)
+            raise FollowUpError("pkg or exec is missing")
+        return ament.find_executable(package, executable, self.env)
+
+    def _remap(self, file: _File, element: Element) -> tuple[str, str]:
+        return self._expand(file, element.attributes["from"]), self._expand(file, element.attributes["to"])
+
+    def _env(self, file: _File, element: Element) -> tuple[str, str]:
+        return element.attributes["name"], self._expand(file, element.attributes["value"])
 
     def _command_line(self, file: _File, text: str | None) -> tuple[str, ...]:
         """Split `args` at the spaces between its words; what a substitution yields stays one word."""
@@ -323,61 +345,13 @@ class _Reading:
         return tuple(word.expand(self._scope(file)) for word in template.words())
 
     def _param(self, file: _File, element: Element) -> ParameterFile | ParameterValue:
-        attributes = element.attributes
-        if "from" in attributes:
-            path = Path(self._expand(file, attributes["from"]))
+        written = element.attributes
+        if "from" in written:
+            path = Path(self._expand(file, written["from"]))
             if not path.is_file():
-                raise SubstitutionError(f"parameter file '{path}' (line {element.line}) does not exist")
+                raise SubstitutionError(f"parameter file '{path}' does not exist")
             return ParameterFile(path)
-        name = self._expand(file, attributes["name"])
-        text, kind = attributes["value"], attributes.get("type")
+        name = self._expand(file, written["name"])
+        text, kind = written["value"], written.get("type")
         value = parameters.evaluate(name, text, self._template(file, text), kind, self._scope(file))
         return ParameterValue(name, value)
-
-
-def _all(element: Element, tag: str) -> list[Element]:
-    return [child for child in element.children if child.tag == tag]
-
-
-def _variable(element: Element) -> str:
-    name = element.attributes["name"]
-    if name in _RESERVED:
-        raise SubstitutionError(f"'{name}' is a name launch gives a meaning of its own; take another")
-    return name
-
-
-def _namespace(text: str | None) -> str | None:
-    if text is None:
-        return None
-    absolute = text if text.startswith("/") else f"/{text}"
-    return absolute if absolute == "/" else absolute.rstrip("/")
-
-
-def _output(text: str | None) -> Output:
-    if text is None:
-        return Output.LOG
-    try:
-        return Output(text)
-    except ValueError:
-        expected = ", ".join(output.value for output in Output)
-        raise SubstitutionError(f"output '{text}' is not supported; expected {expected}") from None
-
-
-def _on_exit(text: str | None) -> bool:
-    if text not in (None, "shutdown"):
-        raise SubstitutionError(f"on_exit '{text}' is not supported; expected shutdown")
-    return text is not None
-
-
-def _seconds(name: str, element: Element) -> float | None:
-    """Read a plain number; launch itself cannot take a substitution here."""
-    text = element.attributes.get(name)
-    if text is None:
-        return None
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = -1.0
-    if not 0.0 <= seconds < float("inf"):
-        raise SubstitutionError(f"{name} '{text}' must be a plain number of seconds, 0 or more")
-    return seconds

@@ -56,9 +56,10 @@ def check(file: str, root: Element) -> list[Fault]:
 
 
 def prune(root: Element) -> set[str]:
-    """Take out the actions that have faults of their own, so that the rest can be looked at.
+    """Take out what has faults of its own, and no more, so that the rest can be looked at.
 
-    Returns the names of the variables that they would have set.
+    Of a group, node or include that is what the schema does not know; an action goes as a whole only where nothing is
+    sure without it. Returns the names of the variables that the actions gone would have set.
     """
     lost: set[str] = set()
     sound: list[Element] = []
@@ -66,17 +67,36 @@ def prune(root: Element) -> set[str]:
         if child.tag not in _ACTIONS:
             continue
         rule = _ACTION_RULES[child.tag]
-        if child.tag != "group":
-            faulty = next(_check("", child, rule), None) is not None
-        else:
-            faulty = next(_own("", child, rule), None) is not None
+        if child.tag == "group":
             lost |= prune(child)
-        if not faulty:
+        if child.tag in ("arg", "let", "set_env"):
+            whole = next(_check("", child, rule), None) is None
+        else:
+            whole = _strip(child, rule)
+        if whole:
             sound.append(child)
         elif child.tag in ("arg", "let"):
             lost.add(child.attributes.get("name", ""))
     root.children = sound
     return lost
+
+
+def _strip(element: Element, rule: _Rule) -> bool:
+    """Take out of a group, node or include what the schema does not know; False where it cannot be read then either."""
+    allowed = rule.required | rule.optional
+    element.attributes = {name: text for name, text in element.attributes.items() if name in allowed}
+    if element.attributes.keys() >= _CONDITION:  # nobody knows whether it is wanted
+        return False
+    if element.tag == "node":
+        element.children = [
+            child
+            for child in element.children
+            if child.tag in rule.children and next(_own("", child, _RULES["node", child.tag]), None) is None
+        ]
+    elif element.tag == "include":
+        element.children = [child for child in element.children if child.tag in rule.children]
+        return "file" in element.attributes and all("name" in child.attributes for child in element.children)
+    return True
 
 
 def _check(file: str, element: Element, rule: _Rule) -> Iterator[Fault]:

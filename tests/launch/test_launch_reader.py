@@ -9,6 +9,7 @@ import pytest
 
 from tether.launch import LaunchFileError, LaunchPlan, parse_arguments, read
 from tether.launch.model import Output, ParameterFile, ParameterValue
+from tether.launch.reader import read_arguments
 
 
 def plan_of(prefix, body: str, **arguments: str) -> LaunchPlan:
@@ -234,8 +235,20 @@ def test_missing_and_undeclared_arguments_are_refused(prefix):
         (2, "argument 'bag' (what to replay) must be given: bag:=…")
     ]
     assert faults_of(prefix, '<arg name="task" default="pick"/>', tsk="pick") == [
-        (0, "argument 'tsk' is not declared; declared: task")
+        (0, "argument 'tsk' is not declared; did you mean 'task'? declared: task")
     ]
+
+
+def test_undeclared_argument_is_answered_with_those_that_show_args_shows(prefix):
+    inner = prefix.launch_file('<arg name="internal" default="1"/>', "inner.launch.xml")
+    body = f'<arg name="policy" default="x"/><arg name="bag" default="x"/><include file="{inner}"/>'
+    shown = ", ".join(argument.name for argument in read_arguments(prefix.launch_file(body)))
+    near = f"argument 'polcy' is not declared; did you mean 'policy'? declared: {shown}"
+    assert faults_of(prefix, body, polcy="a", speed="1") == [
+        (0, near),
+        (0, f"argument 'speed' is not declared; declared: {shown}"),
+    ]
+    assert faults_of(prefix, "", x="1") == [(0, "argument 'x' is not declared; declared: none")]
 
 
 def test_names_that_steer_launch_itself_are_refused(prefix):

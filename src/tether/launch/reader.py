@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,11 +59,7 @@ def read(file: str | Path, arguments: Mapping[str, str], env: Mapping[str, str] 
     path = Path(os.path.abspath(file))
     reading = _Reading(dict(arguments), dict(os.environ if env is None else env))
     reading.file(path, 0, arguments)
-    declared = {argument.name for argument in reading.declared} | reading.failed
-    for name in arguments:
-        if name not in declared:
-            known = ", ".join(sorted(declared)) or "none"
-            reading.fault(str(path), 0, f"argument '{name}' is not declared; declared: {known}")
+    reading.check_declared(str(path), arguments)
     reading.check_names()
     if reading.faults:
         raise reading.error()
@@ -148,6 +145,17 @@ class _Reading:
         for fault in faults:
             self.fault(fault.file, fault.line, fault.message)
         return root
+
+    def check_declared(self, file: str, given: Iterable[str]) -> None:
+        """Refuse arguments that no file declares; name those that `file` itself does, as `--show-args`."""
+        every = {argument.name for argument in self.declared} | self.failed
+        own = list(dict.fromkeys(argument.name for argument in self.declared if argument.file == file))
+        for name in given:
+            if name not in every:
+                near = get_close_matches(name, own, n=1)
+                meant = f"did you mean '{near[0]}'? " if near else ""
+                known = ", ".join(own) or "none"
+                self.fault(file, 0, f"argument '{name}' is not declared; {meant}declared: {known}")
 
     def check_names(self) -> None:
         """Refuse two nodes of one name: their parameters and services would be each other's."""

@@ -209,6 +209,12 @@ def test_age_of_the_truth_that_is_refused_is_told_what_is_expected(
     assert "expected 0 to 1000 ms in steps of 10 ms" in capsys.readouterr().err
 
 
+def test_age_of_the_truth_is_refused_for_what_never_sees_it(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["eval", "--episodes", "1", "--workers", "1", "--truth-age-ms", "0", "120", "--policy"]
+    assert exit_status([*words, "classic"]) == 2
+    assert "--truth-age-ms: found classic, which never sees the truth" in capsys.readouterr().err
+
+
 def test_a_stdout_that_was_closed_from_the_start_is_no_error_of_its_own() -> None:
     done = subprocess.run(
         ["sh", "-c", 'exec "$@" >&-', "sh", *RUN, "--version"], stderr=subprocess.PIPE, text=True, timeout=100

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tether.arguments import not_negative, positive
 from tether.contracts import TICK_NS
+from tether.errors import Fault, InvalidInputError
 from tether.interrupts import KeptInterrupt
 from tether.progress import Progress
 from tether.results import header, require_writable, write_json
@@ -80,13 +81,16 @@ def add_parser(subparsers: Any) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
-    from tether.assembly import require_settings
+    from tether.assembly import needs_truth, require_settings
     from tether.eval.result import Setting
     from tether.student.naming import YOLO_FOLDER, with_detector
 
     a = arguments
     policy = with_detector(a.policy, a.detector, a.yolo or YOLO_FOLDER)
     require_settings(policy, a.task, a.profile)
+    if any(a.truth_age_ms) and not needs_truth(policy, a.arbiter):
+        fault = Fault("--truth-age-ms", f"{policy}, which never sees the truth", "an oracle: scripted, teacher")
+        raise InvalidInputError("eval", [fault])
     settings = [Setting(policy, a.task, a.profile, a.graph, a.seed, age, a.arbiter) for age in a.truth_age_ms]
     if a.json is not None:
         require_writable(a.json)

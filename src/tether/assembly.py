@@ -169,12 +169,16 @@ def arbiter_config() -> ArbiterConfig:
     return load_arbiter_config(resource_path("config", "arbiter.yaml"))
 
 
-def require_settings(policy: str, task_name: str, profile_name: str) -> None:
-    """Read all that a run is named by; raises one InvalidInputError with the faults of all of it."""
+def require_settings(policy: str | None, task_name: str | None, profile_name: str | None) -> None:
+    """Read all that a run is named by; raises one InvalidInputError with the faults of all of it.
+
+    None: the run is not named by it.
+    """
     errors: list[InvalidInputError] = []
     for read, name in ((policy_kit, policy), (task, task_name), (profile, profile_name)):
         try:
-            read(name)
+            if name is not None:
+                read(name)
         except InvalidInputError as error:
             errors.append(error)
     raise_together("settings", errors)

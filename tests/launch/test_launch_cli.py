@@ -116,6 +116,16 @@ def test_all_that_a_launch_is_named_by_and_that_is_not_there_is_refused_before_a
     assert ("/no/such/bag" in found) is (file == "replay")
 
 
+def test_a_file_of_ones_own_with_our_gate_needs_none_of_our_arguments_and_those_it_has_are_looked_at(
+    prefix, tether_launch
+):
+    prefix.add("tether_safety", "safety_supervisor")
+    node = '<node pkg="tether_safety" exec="safety_supervisor"/>'
+    assert tether_launch(str(prefix.launch_file(node)), "--dry-run") == 0
+    with pytest.raises(InvalidInputError, match="'pik'"):
+        tether_launch(str(prefix.launch_file(f'<arg name="task" default="pik"/>{node}')), "--dry-run")
+
+
 @pytest.mark.parametrize("domain", ["102", "-1", "one", "1.5"])
 def test_domain_out_of_range_is_refused(prefix, tether_launch, monkeypatch, domain: str):
     prefix.add("pkg", "node")

@@ -283,10 +283,11 @@ sys.exit(arguments.run(arguments))
     command = [sys.executable, "-c", program]
     popen = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert popen.stdout is not None
-    up = 0
+    up, said = 0, ""
     while up < len(GRAPH):
         line = popen.stdout.readline()
-        assert line, "tether launch ended before the graph was up"
+        said += line
+        assert line, f"tether launch ended before the graph was up: {said}"
         assert "has ended" not in line, line
         up += line.endswith("] up\n")
     environ = Path(f"/proc/{popen.pid}/task/{popen.pid}/children").read_text().split()

@@ -58,4 +58,5 @@ def _require_settings(plan: LaunchPlan) -> None:
     if any(process.package == "tether_safety" for process in plan.processes):
         from tether.assembly import require_settings  # a second of import, for launches of our graph only
 
-        require_settings(*(plan.variables[name] for name in ("policy", "task", "profile")))
+        # a launch file of one's own may have other arguments than ours
+        require_settings(*(plan.variables.get(name) for name in ("policy", "task", "profile")))

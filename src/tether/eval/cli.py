@@ -89,7 +89,11 @@ def run(arguments: argparse.Namespace) -> int:
     policy = with_detector(a.policy, a.detector, a.yolo or YOLO_FOLDER)
     require_settings(policy, a.task, a.profile)
     if any(a.truth_age_ms) and not needs_truth(policy, a.arbiter):
-        fault = Fault("--truth-age-ms", f"{policy}, which never sees the truth", "an oracle: scripted, teacher")
+        fault = Fault(
+            "--truth-age-ms",
+            f"{policy}, which never sees the truth",
+            "an oracle: scripted, teacher; or --arbiter oracle_teacher",
+        )
         raise InvalidInputError("eval", [fault])
     settings = [Setting(policy, a.task, a.profile, a.graph, a.seed, age, a.arbiter) for age in a.truth_age_ms]
     if a.json is not None:

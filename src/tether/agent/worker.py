@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import importlib
 import json
-import os
 import signal
 import struct
 import sys
@@ -22,6 +21,7 @@ from typing import BinaryIO
 from tether.codec import decode, encode
 from tether.codec.convert import action_message, fused_state_from
 from tether.errors import Fault, InvalidInputError
+from tether.own_stdout import own_stdout
 from tether.policy.protocol import Policy
 from tether.signing.policy import Trust, required_trust
 from tether.signing.skills import load_skill
@@ -130,9 +130,7 @@ def main() -> int:
     """Serve on the standard streams; dies with its parent."""
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    sink = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what a skill prints must not get into the frames
-    serve(sys.stdin.buffer, sink)
+    serve(sys.stdin.buffer, own_stdout())
     return 0
 
 

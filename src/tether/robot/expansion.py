@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tether.errors import Fault, InvalidInputError
+from tether.own_stdout import own_stdout
 from tether.robot.description import expand_xacro
 from tether.robot.findings import Rule
 from tether.robot.xmltree import UnreadableError
@@ -73,8 +74,7 @@ def _main(words: Sequence[str]) -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
     most = MEMORY_BYTES if hard == resource.RLIM_INFINITY else min(MEMORY_BYTES, hard)
     resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-    with os.fdopen(os.dup(1), "w", encoding="utf-8") as out:
-        os.dup2(2, 1)
+    with own_stdout() as out:
         answer: dict[str, Any]
         try:
             packages = [Path(folder) for folder in task["packages"]]
@@ -83,7 +83,7 @@ def _main(words: Sequence[str]) -> None:
             answer = {"rule": error.rule.value, "message": str(error), "fix": error.fix, "line": error.line}
         except InvalidInputError as error:
             answer = {"what": error.what, "faults": [astuple(fault) for fault in error.faults], "fix": error.fix}
-        json.dump(answer, out)
+        out.write(json.dumps(answer).encode())
 
 
 if __name__ == "__main__":

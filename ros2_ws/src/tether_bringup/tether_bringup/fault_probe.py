@@ -34,6 +34,7 @@ from tether.codec import encode, message, sensors
 from tether.codec.convert.reward import REWARD, reward_fields
 from tether.faults.recording import HEARD, write_late, write_record
 from tether.faults.wire import BY_NAME, Effect, Parcel, Wire, poisoned
+from tether.own_stdout import own_stdout
 from tether.safety.token import RunSigner, run_key_file
 from tether.topics import Topic
 from tether_msgs.srv import Arm, ResetStop
@@ -49,8 +50,11 @@ _NICENESS = -10
 class FaultProbe(Node):
     """Everything happens on the executor's thread, but for reading standard input."""
 
-    def __init__(self, recording: BinaryIO, orders: queue.SimpleQueue[dict[str, Any] | None]) -> None:
+    def __init__(
+        self, recording: BinaryIO, orders: queue.SimpleQueue[dict[str, Any] | None], answers: BinaryIO
+    ) -> None:
         super().__init__("fault_probe")
+        self._answers = answers
         self.done = False
         self._recording = recording
         self._orders = orders
@@ -151,7 +155,7 @@ class FaultProbe(Node):
             return
         self._does[order["do"]](order)
         if order["do"] not in ("arm", "reset_stop"):
-            _answer({"at_ns": time.monotonic_ns()})
+            self._answer({"at_ns": time.monotonic_ns()})
 
     def _set_wire(self, order: dict[str, Any]) -> None:
         self._wires[order["topic"]].set(Effect(order["effect"]), float(order["amount"]))
@@ -183,19 +187,23 @@ class FaultProbe(Node):
 
     def _call(self, client: Any, request: Any) -> None:
         if not client.service_is_ready():
-            _answer({"at_ns": time.monotonic_ns(), "accepted": False, "message": "the gate offers no such service"})
+            refusal = "the gate offers no such service"
+            self._answer({"at_ns": time.monotonic_ns(), "accepted": False, "message": refusal})
             return
 
         def answered(future: Any) -> None:
             response = future.result()
-            _answer({"at_ns": time.monotonic_ns(), "accepted": response.accepted, "message": response.message})
+            self._answer({"at_ns": time.monotonic_ns(), "accepted": response.accepted, "message": response.message})
 
         client.call_async(request).add_done_callback(answered)
 
+    def _answer(self, words: dict[str, Any]) -> None:
+        _answer(self._answers, words)
 
-def _answer(words: dict[str, Any]) -> None:
-    sys.stdout.write(json.dumps(words) + "\n")
-    sys.stdout.flush()
+
+def _answer(answers: BinaryIO, words: dict[str, Any]) -> None:
+    answers.write(json.dumps(words).encode() + b"\n")
+    answers.flush()
 
 
 def _read_orders(orders: queue.SimpleQueue[dict[str, Any] | None]) -> None:
@@ -211,19 +219,19 @@ def main() -> int:
         Path("/proc/self/autogroup").write_text(str(_NICENESS), encoding="ascii")
     with contextlib.suppress(OSError):
         go_first(SafetySupervisorNode.realtime_priority)
-    rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
     orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
-    with Path(sys.argv[1]).open("wb") as recording:
-        probe = FaultProbe(recording, orders)
+    with own_stdout() as answers, Path(sys.argv[1]).open("wb") as recording:
+        rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
+        probe = FaultProbe(recording, orders, answers)
         executor = DrainingExecutor(lambda: None)
         executor.add_node(probe)
-        _answer({"at_ns": time.monotonic_ns()})
+        _answer(answers, {"at_ns": time.monotonic_ns()})
         while not probe.done:
             executor.spin_once(timeout_sec=0.1)
         executor.shutdown(timeout_sec=1.0)
         probe.destroy_node()
-    rclpy.try_shutdown()
+        rclpy.try_shutdown()
     return 0
 
 

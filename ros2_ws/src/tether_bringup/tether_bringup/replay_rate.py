@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import rclpy
@@ -22,6 +23,7 @@ from std_msgs.msg import UInt8MultiArray
 
 from tether.bags import open_bag
 from tether.codec import encode, message
+from tether.own_stdout import own_stdout
 
 TOPIC = "/tether_replay_rate"
 BURST = 250
@@ -30,8 +32,8 @@ PROFILE = QoSProfile(history=HistoryPolicy.KEEP_ALL, reliability=ReliabilityPoli
 """Keep all: a counter that is slower than the publisher makes it wait instead of losing what it has not taken."""
 
 
-def publish(path: Path) -> int:
-    """Publish the bag's messages, each in the bytes of one array, and print what the child counted."""
+def publish(path: Path, answers: BinaryIO) -> int:
+    """Publish the bag's messages, each in the bytes of one array, and answer with what the child counted."""
     with open_bag(path) as bag:
         payloads = [_wrap(m.raw) for m in bag.messages()]
     child = subprocess.Popen(
@@ -58,7 +60,7 @@ def publish(path: Path) -> int:
         child.wait()
         node.destroy_node()
         rclpy.shutdown()
-    sys.stdout.write(out.decode().splitlines()[-1] + "\n")
+    answers.write(out)
     return 0
 
 
@@ -68,8 +70,8 @@ def _wrap(raw: bytes) -> bytes:
     return encode(array(layout, np.frombuffer(raw, np.uint8)))
 
 
-def count(expected: int) -> int:
-    """Take serialised messages until all have come or none comes any more; print rate and loss."""
+def count(expected: int, answers: BinaryIO) -> int:
+    """Take serialised messages until all have come or none comes any more; answer with rate and loss."""
     rclpy.init()
     node = rclpy.create_node("replay_rate_counter")
     times: list[float] = []
@@ -81,8 +83,8 @@ def count(expected: int) -> int:
         executor.spin_once(timeout_sec=0.1)
     span_s = times[-1] - times[0] if len(times) > 1 else float("inf")
     result = {"messages_per_s": (len(times) - 1) / span_s if times else 0.0, "lost": expected - len(times)}
-    sys.stdout.write(json.dumps(result) + "\n")
-    sys.stdout.flush()
+    answers.write(json.dumps(result).encode())
+    answers.flush()
     node.destroy_node()
     rclpy.shutdown()
     return 0
@@ -92,9 +94,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Entry point: a bag to publish, or `--count N` for the process that counts."""
     words = list(sys.argv[1:] if argv is None else argv)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
-    if words[:1] == ["--count"]:
-        return count(int(words[1]))
-    return publish(Path(words[0]))
+    with own_stdout() as answers:
+        if words[:1] == ["--count"]:
+            return count(int(words[1]), answers)
+        return publish(Path(words[0]), answers)
 
 
 if __name__ == "__main__":

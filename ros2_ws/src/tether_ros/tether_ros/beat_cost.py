@@ -24,6 +24,7 @@ from rclpy.node import Node
 from tether import topics
 from tether.codec import decode, encode
 from tether.codec.convert.guarding import beat_from, heartbeat_message
+from tether.own_stdout import own_stdout
 from tether.resources import resource_path
 from tether.safety.heartbeat import HeartbeatMonitor, HeartbeatRules
 from tether.safety.settings import load_safety
@@ -62,7 +63,8 @@ def main() -> int:
     parser.add_argument("--side", type=Side)
     options = parser.parse_args()
     if options.side is not None:
-        json.dump(_run(options.way, options.side, options.seconds), sys.stdout)
+        with own_stdout() as answers:
+            answers.write(json.dumps(_run(options.way, options.side, options.seconds)).encode())
         return 0
     command = [sys.executable, "-m", "tether_ros.beat_cost", options.way.value, "--seconds", str(options.seconds)]
     sides = {s: subprocess.Popen([*command, "--side", s.value], stdout=subprocess.PIPE) for s in Side}

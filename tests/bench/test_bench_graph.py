@@ -101,6 +101,18 @@ def test_times_run_from_the_newest_sample_to_the_first_gated_command_of_its_deci
     assert way.interval_ms == pytest.approx([50.0, 150.0])
 
 
+def test_decisions_after_the_last_sample_are_left_out(tmp_path: Path) -> None:
+    recording = Recording(tmp_path / "bag")
+    for number, begin_ms in enumerate((1003, 1053, 1103, 1153, 8003)):  # the last sample arrives at 1060
+        arrival_ms = min(begin_ms - 3, 1060)
+        times = SteadyTimes(arrival_ms * MS, begin_ms * MS, (begin_ms + 1) * MS)
+        recording.decision(number, times, (begin_ms + 7) * MS, (begin_ms + 8) * MS)
+    way = recording.read()
+    assert way.decisions == 3 and way.missed == 0
+    assert way.sensor_to_command_ms == pytest.approx([11.0, 11.0, 51.0])
+    assert way.interval_ms == pytest.approx([50.0, 50.0])
+
+
 def test_the_report_of_a_recording_with_times_has_a_waterfall_of_them(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib", reason="needs the extra `sim`")
     recording = Recording(tmp_path / "bag")

@@ -85,7 +85,11 @@ def joined(ways: Sequence[Way]) -> Way:
 
 
 def read_way(bag: Path) -> Way:
-    """Read a recording's times; in lockstep recordings they are zero and the lists stay empty."""
+    """Read a recording's times; in lockstep recordings they are zero and the lists stay empty.
+
+    Decisions that begin more than a period after the last sample has arrived are left out: a graph whose play has ended
+    decides on until it is taken down, ever longer after a sample.
+    """
     way = Way()
     states: dict[tuple[int, int], Any] = {}
     policies: dict[tuple[int, int], float] = {}
@@ -123,6 +127,8 @@ def read_way(bag: Path) -> Way:
                 verdicts.setdefault((int(msg.episode), int(msg.decision_id)), []).append(int(msg.steady_ns))
     way.policy_ms += policies.values()
     way.holds = holds.begun
+    sampled_until_ns = max((state.arrival_steady_ns for state in states.values()), default=0) + DECISION_NS
+    states = {key: state for key, state in states.items() if state.start_steady_ns <= sampled_until_ns}
     for key, state in states.items():
         if state.end_steady_ns and state.arrival_steady_ns:
             _add_decision(way, state, policies.get(key, 0.0), proposals.get(key), verdicts.get(key, []))

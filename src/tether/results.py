@@ -19,16 +19,24 @@ from tether.errors import Fault, InvalidInputError
 _FIX = "name a file in a folder that can be written"
 
 
-def header(tool: str, seed: int) -> dict[str, Any]:
-    """tool, version, commit, machine, command and seed of a measurement made now by this process."""
+def header(tool: str, seed: int, command: str | None = None) -> dict[str, Any]:
+    """tool, version, commit, machine, command and seed of a measurement made now by this process.
+
+    command: the command line it was asked for with, where that is not this process's own.
+    """
     return {
         "tool": tool,
         "version": __version__,
         "commit": _commit(),
         "machine": _machine(),
-        "command": " ".join(["tether", *sys.argv[1:]]),
+        "command": command_line() if command is None else command,
         "seed": seed,
     }
+
+
+def command_line() -> str:
+    """The command line of this process, a `tether …`."""
+    return " ".join(["tether", *sys.argv[1:]])
 
 
 def require_writable(path: Path) -> None:

@@ -12,6 +12,7 @@ from bag_making import Row, write_mcap
 from tether.bags import cli, open_bag
 from tether.bags.player import Rate
 from tether.errors import InvalidInputError
+from tether.results import header
 
 DATA = Path(__file__).parent.parent / "data" / "bags"
 
@@ -31,6 +32,8 @@ def test_info_names_every_loss_for_people_and_for_machines(tmp_path: Path, capsy
         assert f"soccer_goal_{number}.mcap" in text
     assert "249 messages lost" in text and "2 messages readable" in text
     report = json.loads(out.read_text())
+    head = header("replay --info", 0)
+    assert {name: report[name] for name in head} == head
     assert report["complete"] and not report["intact"]
     assert (report["delivered"], report["lost_messages"]) == (2, 249)
     assert len(report["losses"]) == 12
@@ -42,7 +45,9 @@ def test_dry_run_plays_everything_and_says_how_late_it_was(
     path = write_mcap(tmp_path / "x.mcap", rows)
     assert replay(str(path), "--dry-run", "--rate", "max", "--json", str(tmp_path / "r.json")) == 0
     assert f"played {len(rows)} messages" in capsys.readouterr().out
-    assert json.loads((tmp_path / "r.json").read_text())["played"]["messages"] == len(rows)
+    report, head = json.loads((tmp_path / "r.json").read_text()), header("replay --dry-run", 0)
+    assert {name: report[name] for name in head} == head
+    assert report["played"]["messages"] == len(rows)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +112,7 @@ def test_the_node_is_told_everything_that_was_typed(tmp_path: Path) -> None:
     arguments = parser.parse_args(words)
     told = cli._parameters(arguments, cli._options(arguments))
     assert told["unpaced"] is True and told["start_s"] == 2.0 and told["loop"] is True and told["autostart"] is True
+    assert told["command"] == header("replay", 0)["command"]
     assert told["remap"] == ["/a:=/b"] and told["topics"] == ["/a", "/c"] and told["all_topics"] is False
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ import pytest
 from bag_making import Row, make_rows, write_mcap, write_ros1
 
 from tether.bags import open_bag
+from tether.results import header
 
 pytestmark = pytest.mark.ros
 pytest.importorskip("rclpy", reason="rclpy is not installed")
@@ -97,6 +99,15 @@ def test_every_message_played_at_rate_1_is_recorded_again_byte_by_byte(domain: i
 def test_ros1_messages_arrive_as_ros2_messages(domain: int, tmp_path: Path, rows: list[Row]) -> None:
     through_ros(write_ros1(tmp_path / "x.bag", rows), tmp_path / "again", domain)
     assert bodies(tmp_path / "again") == Counter((row[0], row[3]) for row in rows)
+
+
+def test_report_of_a_play_begins_as_every_result_does(domain: int, tmp_path: Path, rows: list[Row]) -> None:
+    bag, out = write_mcap(tmp_path / "x.mcap", rows), tmp_path / "report.json"
+    words = ("--rate", "max", "--json", str(out))
+    through_ros(bag, tmp_path / "again", domain, *words)
+    report, head = json.loads(out.read_text()), header("replay", 0, " ".join(("tether", "replay", str(bag), *words)))
+    assert {name: report[name] for name in head} == head
+    assert (report["delivered"], report["played"]["messages"]) == (len(rows), len(rows))
 
 
 def test_recorded_commands_never_leave_the_bag_unless_asked_for(domain: int, tmp_path: Path, rows: list[Row]) -> None:

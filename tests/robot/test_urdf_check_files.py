@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tether.errors import InvalidInputError
+from tether.results import header
 from tether.robot import guarded_xacro
 from tether.robot.check import Report, Status, check_file
 from tether.robot.cli import add_parser
@@ -533,11 +534,9 @@ def test_json_holds_every_finding(tmp_path: Path) -> None:
     out = tmp_path / "deep" / "report.json"
     assert run(LEKIWI, "--json", out) == 1
     document = json.loads(out.read_text(encoding="utf-8"))
-    assert (document["tool"], document["status"], document["robot"]) == (
-        "tether urdf check",
-        "faults",
-        "LeKiwi",
-    )
+    head = header("urdf check", 0)
+    assert {name: document[name] for name in head} == head
+    assert (document["status"], document["robot"]) == ("faults", "LeKiwi")
     assert (document["errors"], document["warnings"]) == (45, 98)
     assert len(document["findings"]) == 143
     assert set(document["findings"][0]) == {"rule", "severity", "kind", "subject", "line", "message", "fix"}
@@ -550,7 +549,7 @@ def test_json_is_written_for_files_that_cannot_be_checked_too(tmp_path: Path) ->
 
 
 def test_json_that_cannot_be_written_is_refused_by_name(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInputError, match="--json"):
+    with pytest.raises(InvalidInputError, match=f"{tmp_path}: found a folder"):
         run(ROVER, "--json", tmp_path)
 
 

@@ -20,7 +20,7 @@ from tether.bags.player import NullSink, Pace, Player, PlayOptions, Rate, Unpace
 from tether.bags.reader import Bag, open_bag
 from tether.errors import Fault, InvalidInputError
 from tether.launch import ament
-from tether.results import require_writable, write_json
+from tether.results import command_line, header, require_writable, write_json
 
 _DESCRIPTION = """\
 Read a bag, of whatever kind and however broken, and play it to the ROS graph that is running, with /clock.
@@ -175,7 +175,7 @@ def _info(arguments: argparse.Namespace) -> int:
         report = bag.read_through()
     sys.stdout.write(report.table() + "\n")
     if arguments.json is not None:
-        write_json(arguments.json, report.to_json())
+        write_json(arguments.json, {**header("replay --info", 0), **report.to_json()})
     return 0
 
 
@@ -199,7 +199,8 @@ def _dry_run(arguments: argparse.Namespace, options: PlayOptions) -> int:
         sys.stdout.write(f"{result.left_out} messages were left out: /clock or ROS topic names cannot carry them\n")
     if arguments.json is not None:
         played = {name: value for name, value in vars(result).items() if name != "report"}
-        write_json(arguments.json, {**result.report.to_json(), "played": played})
+        head = header("replay --dry-run", 0)
+        write_json(arguments.json, {**head, **result.report.to_json(), "played": played})
     return 0
 
 
@@ -271,6 +272,7 @@ def _parameters(arguments: argparse.Namespace, options: PlayOptions) -> dict[str
         "clock_hz": float(options.clock_hz),
         "autostart": True,
         "report": "" if arguments.json is None else str(arguments.json.absolute()),
+        "command": command_line(),
     }
     if options.remap:
         parameters["remap"] = [f"{old}:={new}" for old, new in options.remap.items()]

@@ -12,8 +12,7 @@ from typing import Any
 
 from tether.doctor import devices, graphics, hardware, raspberry, raspberry_camera, ros, security, software
 from tether.doctor.finding import Finding, Machine, Status
-from tether.errors import Fault, InvalidInputError
-from tether.results import header, write_json
+from tether.results import header, require_writable, write_json
 
 Probe = Callable[[Machine], list[Finding]]
 GROUPS: dict[str, tuple[Probe, ...]] = {
@@ -51,15 +50,13 @@ def add_parser(subparsers: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Examine, show, write; exit status 1 when something failed."""
+    if args.json is not None:
+        require_writable(args.json)
     groups = args.only or list(GROUPS)
     findings = {group: examine(GROUPS[group], Machine()) for group in GROUPS if group in groups}
     sys.stdout.write(as_table(findings, shutil.get_terminal_size((110, 40)).columns, quiet=args.quiet))
     if args.json is not None:
-        try:
-            write_json(args.json, {**header("doctor", 0), **as_json(findings)})
-        except OSError as failure:
-            fault = Fault("--json", f"{args.json}: {failure.strerror}", "a file that can be written")
-            raise InvalidInputError("tether doctor", [fault]) from None
+        write_json(args.json, {**header("doctor", 0), **as_json(findings)})
     return int(any(f.status is Status.FAIL for group in findings.values() for f in group))
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import tether
 from tether.errors import Fault, InvalidInputError
+from tether.results import header, require_writable, write_json
 from tether.robot.check import Status, check_file
 from tether.robot.description import require_asked_for
 from tether.robot.expansion import expand_apart
@@ -60,6 +60,8 @@ def add_parser(subparsers: Any) -> None:
 
 def _check(args: argparse.Namespace) -> int:
     arguments = _given(args.arg, args.package_path)
+    if args.json is not None:
+        require_writable(args.json)
     asked_of_xacro = []
 
     def expand_by(path: Path, package_paths: Sequence[Path]) -> str:
@@ -71,12 +73,7 @@ def _check(args: argparse.Namespace) -> int:
         require_asked_for(args.file, arguments, frozenset())
     sys.stdout.write(as_table(report))
     if args.json is not None:
-        try:
-            args.json.parent.mkdir(parents=True, exist_ok=True)
-            args.json.write_text(as_json(report, tether.__version__), encoding="utf-8")
-        except OSError as failure:
-            fault = Fault("--json", f"{args.json}: {failure.strerror}", "a file that can be written")
-            raise InvalidInputError("tether urdf check", [fault]) from None
+        write_json(args.json, {**header("urdf check", 0), **as_json(report)})
     return int(report.status)
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import textwrap
+from typing import Any
 
 from tether.robot.check import Report, Status
 from tether.robot.findings import Finding, Rule, Severity
@@ -68,11 +68,9 @@ def _count(number: int, word: str) -> str:
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def as_json(report: Report, version: str) -> str:
-    """Return the report as JSON; the fields of a finding are those of `Finding`."""
-    document = {
-        "tool": "tether urdf check",
-        "version": version,
+def as_json(report: Report) -> dict[str, Any]:
+    """Return the report as plain data for JSON; the fields of a finding are those of `Finding`."""
+    return {
         "file": str(report.path),
         "status": report.status.name.lower(),
         "robot": report.robot,
@@ -95,4 +93,3 @@ def as_json(report: Report, version: str) -> str:
             for finding in report.findings
         ],
     }
-    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"

@@ -27,7 +27,7 @@ from tether.bags.player import Ask, Player, PlayOptions, PlayResult, Rate, Unpac
 from tether.codec import sensors
 from tether.errors import TetherError
 from tether.lockstep import TickInputs
-from tether.results import write_json
+from tether.results import header, write_json
 from tether_bringup.ros_sink import ACKNOWLEDGE_S, OF_THE_GRAPH, RosSink, make_outgoing
 
 STOP_S = ACKNOWLEDGE_S + 2.0
@@ -50,6 +50,7 @@ class ReplayPlayerNode(StageNode):
         self._all_topics = self.param("all_topics", False, "play also what the graph publishes, commands included")
         self._clock_hz = self.param("clock_hz", 100.0, "rate of /clock")
         self._report = self.param("report", "", "file for the report as JSON; empty: none")
+        self._command = self.param("command", "", "command line that the report names; empty: this process's own")
         self.autostart = self.param("autostart", False, "configure and activate without a lifecycle manager")
         self._player: Player | None = None
         self._sink: RosSink | None = None
@@ -181,7 +182,8 @@ class ReplayPlayerNode(StageNode):
             text = f"{loss.kind.value}: {loss.where}: {loss.what}"
             self.event(sensors.Severity.WARN, "replay_loss", text, loss.to_json())
         if self._report:
-            write_json(Path(self._report), {**report.to_json(), "played": data})
+            head = header("replay", 0, self._command or " ".join([Path(sys.argv[0]).name, *sys.argv[1:]]))
+            write_json(Path(self._report), {**head, **report.to_json(), "played": data})
 
     def _stop(self) -> None:
         self._cancelled.set()

@@ -54,8 +54,7 @@ types: setup-dev
 	@MYPYPATH=src:$(NODE_PATH) $(BIN)/mypy --config-file ros2_ws/mypy.ini $(NODE_MODULES)
 
 test: lint types
-	@mkdir -p reports
-	@$(PYTEST) $(T) --junitxml=reports/junit.xml
+	@sh scripts/run_tests $(T)
 
 test-fast: setup-dev
 	@$(PYTEST) $(T) -m "not slow"

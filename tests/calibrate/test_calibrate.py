@@ -42,6 +42,7 @@ def test_servo_zeros_are_found_within_one_step_from_a_known_pose(tmp_path: Path)
 
 
 @pytest.mark.slow
+@pytest.mark.realtime
 @pytest.mark.timeout(900)
 def test_bias_noise_and_delays_of_an_emulated_robot_become_its_calibration_and_profile(tmp_path: Path) -> None:
     """Profile real: 120 ms to a picture, up to a tick until it is out; 30 + 100 ms of servo, a few of mechanics."""

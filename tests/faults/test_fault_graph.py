@@ -13,6 +13,7 @@ from tether.cli import main
 pytestmark = [
     pytest.mark.ros,
     pytest.mark.slow,
+    pytest.mark.realtime,
     pytest.mark.timeout(400),
     pytest.mark.skipif(importlib.util.find_spec("rclpy") is None, reason="needs ROS 2's rclpy (make setup)"),
     pytest.mark.skipif(importlib.util.find_spec("tether_msgs") is None, reason="needs the built interfaces"),

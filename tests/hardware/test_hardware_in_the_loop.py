@@ -10,6 +10,8 @@ from tether.errors import InvalidInputError
 from tether.hardware.emulate.rollout import HilRollout
 from tether.robot.roles import COMMAND_JOINTS
 
+pytestmark = pytest.mark.realtime
+
 
 @pytest.mark.slow
 def test_the_classic_policy_picks_cubes_through_servo_bus_i2c_and_camera():

@@ -107,6 +107,7 @@ def test_a_soak_that_makes_no_sense_is_refused(words, found, tmp_path, capsys):
 
 
 @pytest.mark.slow
+@pytest.mark.realtime
 @pytest.mark.timeout(400)
 def test_a_soak_recovers_from_its_faults_is_interrupted_and_goes_on(tmp_path: Path):
     out = tmp_path / "soak.json"

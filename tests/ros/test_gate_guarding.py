@@ -46,7 +46,7 @@ from tether.safety.token import RunSigner, TokenSigner, key_file, make_key, run_
 from tether.topics import Topic
 from tether_msgs.srv import Arm, ResetStop
 
-pytestmark = [pytest.mark.ros, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.ros, pytest.mark.realtime, pytest.mark.timeout(180)]
 
 REST = np.array([0.0, -1.0, 1.6, 0.95, 0.0, 0.02])
 HOUR_NS = 3600 * 10**9

@@ -24,7 +24,7 @@ from tether.launch.reader import read
 from tether.launch.runner import EndReason, Runner
 from tether.resources import resource_path
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.realtime, pytest.mark.timeout(400)]
 
 EPISODES = 500
 """More than any test waits for."""

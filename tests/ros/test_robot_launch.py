@@ -16,7 +16,7 @@ from tether.launch.runner import EndReason, Runner
 from tether.resources import resource_path
 from tether.robot.roles import COMMAND_JOINTS
 
-pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.ros, pytest.mark.slow, pytest.mark.realtime, pytest.mark.timeout(600)]
 
 HEARD = (topics.EPISODE_START, topics.EPISODE_END, topics.EVENTS, topics.JOINT_STATES, topics.DIAGNOSTICS)
 

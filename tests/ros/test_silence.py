@@ -25,7 +25,7 @@ from tether.contracts import TICK_NS, Command, Source
 from tether.robot.roles import COMMAND_JOINTS
 from tether.topics import Topic
 
-pytestmark = [pytest.mark.ros, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.ros, pytest.mark.realtime, pytest.mark.timeout(180)]
 
 PATIENCE_S = 60.0
 TIMEOUT_S = 0.1

@@ -168,7 +168,7 @@ def test_ci_runs_the_readme_test_command_and_cannot_hide_its_result() -> None:
 
 def test_make_test_covers_lint_types_and_all_tests() -> None:
     commands = dry_run("test")
-    for part in ("scripts/setup --dev", "ruff check", "ruff format --check", "mypy", "pytest tests --junitxml="):
+    for part in ("scripts/setup --dev", "ruff check", "ruff format --check", "mypy", "scripts/run_tests tests"):
         assert part in commands, part
 
 

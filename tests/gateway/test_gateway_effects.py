@@ -87,9 +87,34 @@ def test_another_episode_is_another_world() -> None:
         watch.on_state(0, state(number, OPEN_M), Mode.ACTIVE)
     assert watch.has_begun()
     assert {fact.name for fact in watch.facts(0.0)} > {"gripper_open"}
-    bare = state(13, OPEN_M)
-    watch.on_state(1, FusedState(**{**vars(bare), "joints": None}), Mode.ACTIVE)
+    for number in range(13, 26):
+        bare = state(number, OPEN_M)
+        watch.on_state(1, FusedState(**{**vars(bare), "joints": None}), Mode.ACTIVE)
+        assert watch.has_begun() == (number == 25)
     assert {fact.name for fact in watch.facts(0.0)} == {"robot_ok"}
+
+
+def test_facts_are_told_once_those_that_take_a_while_can_be_known() -> None:
+    watch, told = EffectWatch(load_domain()), threading.Event()
+    watch.on_state(0, state(0, OPEN_M), Mode.ACTIVE)
+    assert watch.facts(0.0) == ()
+
+    def publish() -> None:
+        for number in range(1, 600):
+            if told.is_set():
+                return
+            watch.on_state(0, state(number, OPEN_M), Mode.ACTIVE)
+            time.sleep(0.005)
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        facts = {fact.name: fact.value for fact in watch.facts(30.0)}
+    finally:
+        told.set()
+        thread.join()
+    assert watch.has_begun()
+    assert facts["gripper_open"] is True
 
 
 def test_a_running_graph_learns_no_skill_and_says_how_it_would() -> None:

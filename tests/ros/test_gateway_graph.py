@@ -115,7 +115,8 @@ def test_calls_over_http_run_on_the_live_graph_and_outlive_the_gateway(domain: i
         gateway.start()
         picked = client.ended("grip")
         assert picked["state"] == "done", (picked, client.trace())
-        assert {"holding"} <= {fact["name"] for fact in picked["outcome"]["facts"] if fact["value"] is True}
+        held = {fact["name"] for fact in picked["outcome"]["facts"] if fact["value"] is True}
+        assert "holding" in held, (picked, client.trace())
         told = client.happened("grip")
         assert told.count("begun") == 1, "what had begun was verified, not run again"
         assert told.index("uncertain") < told.index("verifying") < told.index("verified") < told.index("done")

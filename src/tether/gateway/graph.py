@@ -44,6 +44,7 @@ class EffectWatch:
         self._episode: int | None = None
         self._now_ns = 0
         self._count = 0
+        self._in_episode = 0
 
     def on_state(self, episode: int, state: FusedState, mode: Mode) -> None:
         """Fusion has made a state; mode: the gate's newest. Another episode is another world: all is forgotten."""
@@ -51,22 +52,24 @@ class EffectWatch:
             if episode != self._episode:
                 self._episode = episode
                 self._sense.reset()
+                self._in_episode = 0
             self._sense.take(state, mode)
             self._now_ns = state.stamp_ns + TICK_NS
             self._count += 1
+            self._in_episode += 1
             self._came.notify_all()
 
     def has_begun(self) -> bool:
-        """Whether states have come for 0.6 s of the world's time, so that facts which take a while are known."""
+        """Whether states of this episode have come for 0.6 s, so that facts which take a while are known."""
         with self._came:
-            return self._count * DECISION_NS > VERIFY_NS
+            return self._in_episode * DECISION_NS > VERIFY_NS
 
     def facts(self, within_s: float) -> tuple[Fact, ...]:
-        """Facts of the next state to come, or after that long of the newest one."""
+        """Facts of the next state to come, or after that long of the newest one; nothing before it `has_begun`."""
         with self._came:
             count = self._count
-            self._came.wait_for(lambda: self._count > count, within_s)
-            return tuple(self._sense.facts.values())
+            self._came.wait_for(lambda: self._count > count and self.has_begun(), within_s)
+            return tuple(self._sense.facts.values()) if self.has_begun() else ()
 
     def look(self, call: Call, within_s: float) -> tuple[Effect, tuple[Fact, ...]]:
         """Whether the effect of a call is there: seen in two states in a row, or not for 0.6 s of the world's time.

@@ -159,7 +159,8 @@ class GraphCalls:
             time.sleep(_POLL_S)
         response = self._ended(call, link, lambda: False)
         if response is not None and response.status != GoalStatus.STATUS_UNKNOWN:
-            outcome = _outcome(call, response.result, self._watch.facts(_STATE_S))
+            # who has just been started knows what the agent answers before it has heard the sensors for long enough
+            outcome = _outcome(call, response.result, self._watch.facts(_LOOK_S))
             if outcome.status is Status.DONE:
                 return Effect.HAPPENED, outcome.facts
             if outcome.status is not Status.OUTCOME_UNKNOWN:
@@ -171,10 +172,7 @@ class GraphCalls:
     def facts(self, within_s: float) -> tuple[Fact, ...]:
         """What the sensors say now; nothing where they say nothing within that time."""
         self._link()
-        until_s = time.monotonic() + within_s
-        while not self._watch.has_begun() and time.monotonic() < until_s:
-            time.sleep(_POLL_S)
-        return self._watch.facts(_STATE_S) if self._watch.has_begun() else ()
+        return self._watch.facts(within_s)
 
     def _run(self, call: Call, on_feedback: Callable[[Feedback], None], cancelled: Callable[[], bool]) -> Outcome:
         link = self._link()

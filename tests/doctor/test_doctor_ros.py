@@ -122,4 +122,29 @@ def test_tiny_shared_memory_of_a_container_fails(make_machine) -> None:
     machine = make_machine({"dev/shm/other": ""})
     (finding,) = ros.shared_memory(machine, usage=lambda path: (2**26, 0, 2**20))
     assert finding.status is Status.FAIL
-    assert "--shm-size" in finding.fix
+    assert "1 of 64 MiB free" in finding.found
+
+
+@pytest.mark.parametrize(
+    ("files", "size_mib", "typed"),
+    [
+        (["dev/shm/other"], 64, "sudo mount -o remount,size=256m /dev/shm"),
+        (["dev/shm/other"], 4096, "ls -lS /dev/shm"),
+        ([], 0, "sudo mount --mkdir -t tmpfs -o mode=1777,size=256m tmpfs /dev/shm"),
+        (["dev/shm/other", ".dockerenv"], 64, "docker compose -f docker/sim.compose.yaml run --rm sim sim"),
+        (["run/.containerenv"], 0, "docker compose -f docker/sim.compose.yaml run --rm sim sim"),
+    ],
+)
+def test_what_makes_room_in_shared_memory_can_be_typed_as_it_stands(
+    make_machine, files: list[str], size_mib: int, typed: str
+) -> None:
+    machine = make_machine(dict.fromkeys(files, ""))
+    (finding,) = ros.shared_memory(machine, usage=lambda path: (size_mib * 2**20, 0, 2**20))
+    assert finding.fix == typed
+
+
+def test_files_of_dead_processes_are_named_where_they_are_what_fills_shared_memory(make_machine) -> None:
+    machine = make_machine({"dev/shm/fastrtps_0123456789abcdef": "x" * 2**20})
+    nearly = (2**26 - 2**19, 0, 2**26 - 2**19)
+    (finding,) = ros.shared_memory(machine, usage=lambda path: nearly)
+    assert (finding.status, finding.fix) == (Status.FAIL, "rm /dev/shm/fastrtps_0123456789abcdef")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tether.alternatives.naming import NAMES as ALTERNATIVES
 from tether.alternatives.naming import has_alternatives, manifest_hashes
 from tether.alternatives.naming import parse_name as parse_alternative
 from tether.alternatives.opening import policy_with_alternatives
@@ -24,7 +25,7 @@ from tether.bridge.stage import BridgeStage, OracleTeacher, StudentAlone, WithFa
 from tether.bridge.twin import KinematicTwin
 from tether.clock import SteadyClock
 from tether.contracts import Primitive, SkillContext
-from tether.errors import Fault, InvalidInputError, raise_together
+from tether.errors import Fault, InvalidInputError, did_you_mean, raise_together
 from tether.fusion.classic import ClassicEstimator, load_classic_config
 from tether.fusion.estimator import Estimator, NoEstimator
 from tether.fusion.stage import FusionStage
@@ -57,6 +58,8 @@ from tether.skills import SkillTable, load_skill_table
 from tether.student.baselines import estimator_type
 from tether.student.labels import ScriptedLabeller
 from tether.student.models import EYES, FUSION, POLICY, open_fusion, open_policy, require_eyes
+from tether.student.naming import FORMS as STUDENT_FORMS
+from tether.student.naming import NAMES as STUDENTS
 from tether.student.naming import StudentName, is_student, parse_name
 from tether.student.policy import StudentPolicy
 from tether.teacher.model import TeacherNetwork, open_teacher
@@ -102,7 +105,9 @@ def policy_kit(name: str) -> PolicyKit:
         "teacher": PolicyKit(_teacher, NoEstimator, is_oracle=True, pictures=False),
     }
     if name not in kits:
-        raise InvalidInputError("policy", [Fault("name", repr(name), f"one of {', '.join(kits)}, student")])
+        names = (*kits, *ALTERNATIVES, *STUDENTS)
+        fault = Fault("name", repr(name), f"one of {', '.join((*names, *STUDENT_FORMS))}")
+        raise InvalidInputError("policy", [fault], did_you_mean(name, names))
     return kits[name]
 
 
@@ -373,5 +378,6 @@ def _named_or_file(folder: str, name: str) -> Path:
     known = sorted(path.stem for path in resource_path("config", folder).glob("*.yaml"))
     if name not in known:
         kind = folder.removesuffix("s")
-        raise InvalidInputError(kind, [Fault(kind, repr(name), f"one of {', '.join(known)}, or a YAML file's path")])
+        fault = Fault(kind, repr(name), f"one of {', '.join(known)}, or a YAML file's path")
+        raise InvalidInputError(kind, [fault], did_you_mean(name, known))
     return resource_path("config", f"{folder}/{name}.yaml")

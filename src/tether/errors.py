@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 
 class TetherError(Exception):
@@ -34,6 +35,12 @@ class InvalidInputError(TetherError):
         if fix:
             lines.append(f"  fix: {fix}")
         super().__init__("\n".join(lines))
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`did you mean 'x'?`, x being the known name that is most like `name`; empty where none is like it."""
+    near = get_close_matches(name, list(known), n=1)
+    return f"did you mean '{near[0]}'?" if near else ""
 
 
 def raise_together(what: str, errors: Sequence[InvalidInputError]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tether import cli
+from tether.assembly import policy_kit
 
 COMMANDS = [
     *("sim", "eval", "study", "train", "launch", "replay", "bench", "faults", "fuzz", "urdf", "agent", "gateway"),
@@ -121,6 +123,36 @@ def test_faults_of_policy_task_and_profile_are_reported_together_with_the_names_
     error = capsys.readouterr().err
     assert all(word in error for word in ("'nobody'", "'nope'", "pick_moving", "'never'", "ideal"))
     assert "reinstall" not in error
+
+
+@pytest.mark.parametrize(
+    ("option", "typed", "meant"),
+    [
+        ("--policy", "studnet", "student"),
+        ("--policy", "clasic", "classic"),
+        ("--policy", "clasic+codebook", "classic+codebook"),
+        ("--policy", "classic+difusion", "classic+diffusion"),
+        ("--policy", "student_constant_velocity", "student+constant_velocity"),
+        ("--task", "pick_moved", "pick_moving"),
+        ("--profile", "reel", "real"),
+    ],
+)
+def test_a_name_that_is_mistyped_is_answered_with_the_one_it_is_like(
+    option: str, typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert exit_status(["sim", option, typed]) == 2
+    assert f"fix: did you mean '{meant}'?" in capsys.readouterr().err
+
+
+def test_every_policy_that_an_unknown_one_is_answered_with_can_be_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert exit_status(["eval", "--policy", "nosuch", "--json", "/dev/null"]) == 2
+    error = capsys.readouterr().err
+    assert "did you mean" not in error
+    names = re.search(r"expected one of (.*)", error)[1].split(", ")
+    alternatives = {"classic+codebook", "classic+diffusion", "classic+speed", "classic+precision", "classic+staged"}
+    assert {"scripted", "classic", "teacher", "student", "student+padded", "student@FOLDER", *alternatives} <= {*names}
+    for name in names:
+        policy_kit(name.replace("MODALITY", "imu"))
 
 
 @pytest.mark.parametrize(

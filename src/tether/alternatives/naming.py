@@ -11,7 +11,7 @@ from pathlib import Path
 from tether.alternatives.models import FOLDER, PRIMITIVES, Kind, model_folder
 from tether.alternatives.selection import Need
 from tether.contracts import Primitive
-from tether.errors import Fault, InvalidInputError
+from tether.errors import Fault, InvalidInputError, did_you_mean
 from tether.models.manifest import read_manifest
 
 _BASE = "classic+"
@@ -21,6 +21,8 @@ NEEDS: dict[str, dict[Primitive, Need]] = {
     "staged": {Primitive.REACH: Need.SPEED, Primitive.GRASP: Need.PRECISION},
 }
 """Name of a stated need → the need of each call."""
+NAMES = tuple(f"{_BASE}{what}" for what in (*(kind.value for kind in Kind), *NEEDS))
+"""Every such name, without a folder."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,7 @@ def parse_name(name: str) -> AlternativeName:
     kinds = {kind.value: kind for kind in Kind}
     if not has_alternatives(name) or what not in (*kinds, *NEEDS) or (at and not folder):
         expected = f"{_BASE} and one of {', '.join((*kinds, *NEEDS))}, then nothing or @FOLDER"
-        raise InvalidInputError("policy", [Fault("name", repr(name), expected)])
+        raise InvalidInputError("policy", [Fault("name", repr(name), expected)], did_you_mean(name, NAMES))
     return AlternativeName(Path(folder) if at else FOLDER, kinds[what] if what in kinds else NEEDS[what])
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from tether.errors import did_you_mean
 from tether.launch import ament, attributes, parameters, schema, substitution, xmltree
 from tether.launch.errors import Fault, FollowUpError, LaunchFileError, PackageNotFoundError, SubstitutionError
 from tether.launch.model import (
@@ -152,10 +152,8 @@ class _Reading:
         own = list(dict.fromkeys(argument.name for argument in self.declared if argument.file == file))
         for name in given:
             if name not in every:
-                near = get_close_matches(name, own, n=1)
-                meant = f"did you mean '{near[0]}'? " if near else ""
-                known = ", ".join(own) or "none"
-                self.fault(file, 0, f"argument '{name}' is not declared; {meant}declared: {known}")
+                said = [f"argument '{name}' is not declared;", did_you_mean(name, own)]
+                self.fault(file, 0, " ".join([*filter(None, said), f"declared: {', '.join(own) or 'none'}"]))
 
     def check_names(self) -> None:
         """Refuse two nodes of one name: their parameters and services would be each other's."""

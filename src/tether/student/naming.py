@@ -20,6 +20,10 @@ _NAME = "student"
 _YOLO = "~yolo"
 YOLO_FOLDER = Path("runs/vision/yolo/model")
 """Where `tether train detector --kind yolo` leaves its model, and where it is looked for unless a folder is named."""
+NAMES = (_NAME, *(f"{_NAME}+{baseline.value}" for baseline in Baseline))
+"""Students that ship, as they are named without a folder and a mask."""
+FORMS = (f"{_NAME}@FOLDER", f"{_NAME}-MODALITY", f"{_NAME}{_YOLO}:FOLDER")
+"""And those of a folder, lacking a modality, or with another detector."""
 
 
 class DetectorName(Enum):

@@ -19,12 +19,15 @@ from tether.eval.waterfall import section
 from tether.results import header
 
 _STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem; color: #1c2430; }
+:root { color-scheme: light dark; --page: #ffffff; --text: #1c2430; --note: #5a6675 }
+@media (prefers-color-scheme: dark) { :root { --page: #14181f; --text: #e3e7ed; --note: #9aa6b5 } }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 2rem auto; padding: 0 1rem;
+  background: var(--page); color: var(--text) }
 h1 { font-size: 1.5rem } h2 { font-size: 1.15rem; margin-top: 2rem }
 table { border-collapse: collapse } td, th { padding: .2rem .8rem .2rem 0; text-align: left; vertical-align: top }
 th { font-weight: 600; white-space: nowrap } figure { margin: 1rem 0 } img, svg { max-width: 100%; height: auto }
 .films { display: flex; flex-wrap: wrap; gap: 1.5rem } .films figure { flex: 1 1 20rem }
-.note { color: #5a6675; font-size: .9rem } details { margin-top: 1rem }
+.note { color: var(--note); font-size: .9rem } details { margin-top: 1rem }
 """
 _GOOD, _BAD = "#2a7f62", "#b5482f"
 

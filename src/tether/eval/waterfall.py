@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tether.bench.way import Split, Way
-from tether.eval.figures import figure_html, pyplot
+from tether.eval.figures import INK, figure_html, pyplot
 
-_COLOUR, _WHOLE_COLOUR = "#3f6ea8", "#1c2430"
+_COLOUR = "#3f6ea8"
 _STEPS = {
     "wait": "wait for the next decision",
     "fusion": "fusion",
@@ -74,7 +74,7 @@ def section(way: Way) -> str:
 
 def _figure(steps: Sequence[Step]) -> str:
     figure, axes = pyplot().subplots(figsize=(9, 0.45 * len(steps) + 0.9), constrained_layout=True)
-    colours = [_COLOUR] * (len(steps) - 1) + [_WHOLE_COLOUR]
+    colours = [_COLOUR] * (len(steps) - 1) + [INK]
     axes.barh(range(len(steps)), [s.mean for s in steps], left=[s.start for s in steps], height=0.6, color=colours)
     for place, step in enumerate(steps):
         axes.annotate(f" {step.mean:.1f}", (step.start + step.mean, place), va="center", fontsize=8)

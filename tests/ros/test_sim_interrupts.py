@@ -49,16 +49,17 @@ class Sim:
 
 @pytest.mark.parametrize("episodes", [1, 400])
 def test_what_was_measured_is_written_when_it_is_interrupted_twice(episodes: int, tmp_path: Path) -> None:
-    sim = Sim(tmp_path, episodes)
+    sim, latest = Sim(tmp_path, episodes), tmp_path / "runs" / "latest"
     try:
         wait_for("an episode", lambda: f"1/{episodes} episodes" in sim.said())  # of 1: while the graph comes down
+        assert not latest.exists()
         sim.press()
         time.sleep(0.3)
         sim.press()
         assert sim.end() == 130
     finally:
         sim.press()
-    result = json.loads((tmp_path / "runs" / "latest" / "result.json").read_text())
+    result = json.loads((latest / "result.json").read_text())
     done = result["episodes"]
     assert result["interrupted"] is True
     assert [one["seed"] for one in result["per_episode"]] == list(range(5, 5 + done))
@@ -67,3 +68,18 @@ def test_what_was_measured_is_written_when_it_is_interrupted_twice(episodes: int
     if episodes > 1:
         assert 0 < done < episodes
         assert last.endswith(f"; the rest: --seed {5 + done} --episodes {episodes - done}")
+
+
+def test_a_run_without_a_result_leaves_the_latest_one_where_it_is(tmp_path: Path) -> None:
+    runs = tmp_path / "runs"
+    before = runs / "20260101-000000"
+    before.mkdir(parents=True)
+    (runs / "latest").symlink_to(before.name)
+    sim = Sim(tmp_path, 1)
+    try:
+        wait_for("the run's folder", lambda: len(list(runs.iterdir())) == 3)
+        sim.press()
+        assert sim.end() == 130
+    finally:
+        sim.press()
+    assert (runs / "latest").readlink() == Path(before.name)

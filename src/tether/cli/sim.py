@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,8 @@ def add_parser(subparsers: Any) -> None:
         "sim",
         help="run episodes in the simulated world through the whole ROS 2 graph",
         description="Starts launch/sim.launch.xml, runs episodes and leaves result.json, report.html and the bag in "
-        "runs/<time> of the current folder, to which runs/latest points.",
+        "runs/<time> of the current folder. runs/latest points to the latest run that has a result: while one runs, or "
+        "if it fails, to the one before.",
     )
     parser.add_argument(
         "--policy", default="student", help="student, classic, or an oracle: scripted, teacher (default: %(default)s)"
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             results = run_graph(graph, on_result=lambda result: progress.step(result.failure or "picked"))
         except GraphInterrupted as interrupt:
             raise KeptInterrupt(_kept(folder, setting, a.episodes, interrupt.results)) from None
-        write_json(folder / "result.json", as_json(setting, results))
+        _leave_result(folder, as_json(setting, results))
     sys.stdout.write(as_table(setting, results))
     sys.stdout.write(f"  result  {folder / 'result.json'}\n")
     if bag is not None:
@@ -87,14 +88,14 @@ def _kept(folder: Path, setting: Setting, episodes: int, results: Sequence[Episo
 
     if not results:
         return "no episode had ended; nothing is kept"
-    write_json(folder / "result.json", {**as_json(setting, results), "interrupted": True})
+    _leave_result(folder, {**as_json(setting, results), "interrupted": True})
     text = f"{len(results)} of {episodes} episodes are in {folder / 'result.json'}"
     left = episodes - len(results)
     return f"{text}; the rest: --seed {setting.seed + len(results)} --episodes {left}" if left else text
 
 
 def _new_run_folder(runs: Path) -> Path:
-    """A fresh folder named by the time; `latest` is moved to it."""
+    """A fresh folder named by the time."""
     runs.mkdir(parents=True, exist_ok=True)
     name = time.strftime("%Y%m%d-%H%M%S")
     folder, number = runs / name, 1
@@ -102,7 +103,12 @@ def _new_run_folder(runs: Path) -> Path:
         number += 1
         folder = runs / f"{name}-{number}"
     folder.mkdir()
-    link = runs / f".latest-{os.getpid()}"
-    link.symlink_to(folder.name)
-    os.replace(link, runs / "latest")
     return folder
+
+
+def _leave_result(folder: Path, result: Mapping[str, Any]) -> None:
+    """Write the result of a run, and only then let `latest` beside its folder point to it."""
+    write_json(folder / "result.json", result)
+    link = folder.with_name(f".latest-{os.getpid()}")
+    link.symlink_to(folder.name)
+    os.replace(link, folder.with_name("latest"))

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from bag_making import Row, write_mcap
+from bag_making import BUILDERS, Row, data_file, write_mcap
 
 from tether.bags import cli, open_bag
 from tether.bags.player import Rate
@@ -103,6 +103,20 @@ def test_what_is_no_bag_is_refused_in_words(tmp_path: Path) -> None:
     (tmp_path / "x.mcap").write_bytes(b"")
     with pytest.raises(InvalidInputError, match="0 bytes"):
         replay(str(tmp_path / "x.mcap"), "--info")
+
+
+@pytest.mark.parametrize("mode", ["--info", "--dry-run"])
+@pytest.mark.parametrize("kind", ["rosbag2-mcap", "rosbag2-sqlite", "ros1-plain"])
+def test_a_file_of_which_no_record_is_left_is_refused_whatever_its_kind(
+    kind: str, mode: str, tmp_path: Path, rows: list[Row]
+) -> None:
+    file = data_file(BUILDERS[kind](tmp_path, rows))
+    magic = {".mcap": 8, ".db3": 16, ".bag": 13}[file.suffix]
+    whole = file.read_bytes()
+    for size in (magic, magic + 3):
+        file.write_bytes(whole[:size])
+        with pytest.raises(InvalidInputError, match="nothing in it can be read"):
+            replay(str(file), mode)
 
 
 def test_the_node_is_told_everything_that_was_typed(tmp_path: Path) -> None:

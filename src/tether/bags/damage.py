@@ -13,6 +13,8 @@ from rosbags.rosbag2 import ReaderError as Ros2ReaderError
 from rosbags.serde import SerdeError
 from rosbags.typesys import TypesysError
 
+from tether.errors import Fault, InvalidInputError
+
 if sys.version_info >= (3, 14):
     from compression.zstd import ZstdError as BundledZstdError
 else:
@@ -52,3 +54,9 @@ def short_reason(error: Exception) -> str:
     """One line of an error met in damaged bytes; its kind where it says nothing."""
     lines = str(error).strip().splitlines()
     return lines[0][:200] if lines else type(error).__name__
+
+
+def no_record(name: str, size: int, error: Exception) -> InvalidInputError:
+    """The refusal of a file that begins as a bag does and has not one readable record."""
+    fault = Fault(name, f"{size} bytes without a readable record ({short_reason(error)})", "a bag's records")
+    return InvalidInputError("bag", [fault], "nothing in it can be read")

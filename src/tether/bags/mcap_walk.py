@@ -16,7 +16,7 @@ from mcap.opcode import Opcode
 from mcap.records import Chunk, McapRecord, Message, Statistics
 from mcap.stream_reader import MAGIC_SIZE, StreamReader, breakup_chunk
 
-from tether.bags.damage import DAMAGE, short_reason
+from tether.bags.damage import DAMAGE, no_record, short_reason
 from tether.bags.mcap_channels import Channels
 from tether.bags.model import Block, RawRecord, StorageFile
 from tether.bags.report import Loss, LossKind, LossLog
@@ -64,7 +64,7 @@ class Walk:
         self._data_ended = False
 
     def storage(self) -> StorageFile:
-        """Walk as far as the file can be read."""
+        """Walk as far as the file can be read. Raises InvalidInputError where that is not even one record."""
         begin = MAGIC_SIZE
         try:
             while (end := self._record(begin)) is not None:
@@ -73,7 +73,7 @@ class Walk:
             if self._data_ended:  # what follows the messages is an index, which is not used here
                 self._log.note(f"{self._name}: damaged behind its last message, from byte {begin}")
             else:
-                self._lost_from(begin, short_reason(error))
+                self._lost_from(begin, error)
         self._finish_loose()
         topic_of = self._channels.index
         orphans = sum(count for channel, count in self._counts.items() if channel not in topic_of)
@@ -201,15 +201,18 @@ class Walk:
         raw.sort(key=_log_time)
         return raw
 
-    def _lost_from(self, begin: int, why: str) -> None:
+    def _lost_from(self, begin: int, error: Exception) -> None:
         """The file ends, or makes no sense, at `begin`; keep what a chunk that was cut off still shows."""
         saved = self._salvage(begin)
+        if begin == MAGIC_SIZE and not saved:
+            self._file.close()
+            raise no_record(self._name, self._size, error) from error
         if saved:
             self._blocks.append(Block(saved[0][0], lambda: saved))
         lost = self._size - begin
         kept = f"; {len(saved)} messages from its last, incomplete chunk are kept" if saved else ""
         where = f"{self._name}: from byte {begin}"
-        self._log.add(Loss(LossKind.TRUNCATED, where, f"{why}{kept}", None, lost))
+        self._log.add(Loss(LossKind.TRUNCATED, where, f"{short_reason(error)}{kept}", None, lost))
 
     def _salvage(self, begin: int) -> list[RawRecord]:
         self._file.seek(begin)

@@ -15,7 +15,7 @@ import lz4.frame
 from rosbags.interfaces import Connection, ConnectionExtRosbag1
 from rosbags.rosbag1.reader import Chunk, ChunkInfo, Header, Reader, RecordType, read_bytes, read_uint32
 
-from tether.bags.damage import DAMAGE, short_reason
+from tether.bags.damage import DAMAGE, no_record, short_reason
 from tether.bags.model import Block, Definition, DefinitionFormat, Encoding, RawRecord, StorageFile, TopicInfo
 from tether.bags.report import Loss, LossKind, LossLog
 from tether.errors import Fault, InvalidInputError
@@ -150,9 +150,9 @@ class _Walk:
         self._end_ns: int | None = None
 
     def storage(self) -> StorageFile:
-        """Walk as far as the file can be read."""
+        """Walk as far as the file can be read. Raises InvalidInputError where that is not even one record."""
         self._file.readline(64)
-        begin = self._file.tell()
+        first = begin = self._file.tell()
         try:
             index_at = Header.read(self._file, RecordType.BAGHEADER).get_uint64("index_pos")
             self._file.seek(begin)
@@ -162,6 +162,9 @@ class _Walk:
             if not 0 < index_at <= self._size:
                 raise EOFError("the file ends between two records; its index was never written, or is cut off")
         except DAMAGE as error:  # everything before `begin` has been taken
+            if begin == first:
+                self._file.close()
+                raise no_record(self._name, self._size, error) from error
             lost = self._size - begin
             where = f"{self._name}: from byte {begin}"
             self._log.add(Loss(LossKind.TRUNCATED, where, short_reason(error), None, lost))

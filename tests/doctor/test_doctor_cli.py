@@ -59,6 +59,14 @@ def test_quiet_table_leaves_out_what_is_fine() -> None:
     assert text.endswith("1 ok, 0 warn, 1 fail\n")
 
 
+@pytest.mark.parametrize("width", [40, 80, 110])
+def test_a_fix_can_be_copied_from_the_table_as_it_stands(width: int) -> None:
+    fix = "sudo mount --mkdir -t tmpfs -o mode=1777,size=256m tmpfs /dev/shm"
+    missing = Finding("shared memory", Status.WARN, "no /dev/shm: images go through UDP", "/dev/shm with room", fix)
+    lines = cli.as_table({"ros": [missing]}, width).splitlines()
+    assert [line.strip() for line in lines if "fix:" in line] == [f"fix: {fix}"]
+
+
 def test_finding_that_is_wrong_must_carry_a_fix() -> None:
     with pytest.raises(ValueError, match="with fix ''"):
         Finding("x", Status.FAIL, "a", "b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -105,6 +106,7 @@ def test_small_socket_buffer_warns(make_machine) -> None:
     (finding,) = ros.transports(make_machine({"proc/sys/net/core/rmem_max": "212992"}))
     assert finding.status is Status.WARN
     assert "0.2 MiB" in finding.found
+    assert shlex.split(finding.fix, comments=True) == ["sudo", "sysctl", "-w", "net.core.rmem_max=4194304"]
 
 
 PLENTY = (2**30, 0, 2**30)
@@ -115,7 +117,13 @@ def test_files_of_dead_processes_in_shared_memory_are_counted(make_machine) -> N
     (finding,) = ros.shared_memory(machine, usage=lambda path: PLENTY)
     assert finding.status is Status.WARN
     assert "1 files" in finding.found
-    assert "rm /dev/shm/fastrtps_0123456789abcdef" in finding.fix
+    assert finding.fix == "rm /dev/shm/fastrtps_0123456789abcdef"
+
+
+def test_all_files_of_dead_processes_are_in_the_command_that_removes_them(make_machine) -> None:
+    names = [f"dev/shm/fastrtps_{number:016x}" for number in range(7)]
+    (finding,) = ros.shared_memory(make_machine(dict.fromkeys(names, "x")), usage=lambda path: PLENTY)
+    assert finding.fix == " ".join(["rm", *(f"/{name}" for name in names)])
 
 
 def test_tiny_shared_memory_of_a_container_fails(make_machine) -> None:

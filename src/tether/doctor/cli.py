@@ -78,17 +78,17 @@ def as_table(findings: dict[str, list[Finding]], width: int, *, quiet: bool = Fa
 
 
 def rows(finding: Finding, width: int) -> list[str]:
-    """Lines of one finding."""
+    """Lines of one finding. The fix stays on one line however long it is: a command is copied from there as it is."""
     head = f"  {finding.status.value:<5} {finding.name:<19} "
     lines = wrapped(finding.found, head, width)
     if finding.status is not Status.OK:
         lines += wrapped(f"expected: {finding.expected}", " " * len(head), width)
-        lines += wrapped(f"fix: {finding.fix}", " " * len(head), width)
+        lines.append(f"{' ' * len(head)}fix: {finding.fix}")
     return lines
 
 
 def wrapped(text: str, head: str, width: int) -> list[str]:
-    """A text after a head, its further lines indented as far; commands are not broken inside words."""
+    """A text after a head, its further lines indented as far; names are not broken inside words."""
     return textwrap.wrap(
         text,
         max(width, len(head) + 30),

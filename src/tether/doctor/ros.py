@@ -124,7 +124,7 @@ def transports(machine: Machine) -> list[Finding]:
     if limit >= RECEIVE_BUFFER_MIN:
         return [*out, ok("socket buffer", found, expected)]
     # On one machine images go through shared memory.
-    fix = f"sudo sysctl -w net.core.rmem_max={2 * RECEIVE_BUFFER_MIN} (needed only between machines)"
+    fix = f"sudo sysctl -w net.core.rmem_max={2 * RECEIVE_BUFFER_MIN}  # needed only between machines"
     return [*out, Finding("socket buffer", Status.WARN, found, expected, fix)]
 
 
@@ -149,7 +149,7 @@ def shared_memory(
             fix = _larger_shared_memory(machine, "sudo mount -o remount,size={size} /dev/shm")
         return [Finding("shared memory", Status.FAIL, f"{free:.0f} of {whole:.0f} MiB free", expected, fix)]
     if dead:
-        fix = "rm " + " ".join(f"/dev/shm/{p.name}" for p in dead[:3]) + (" …" if len(dead) > 3 else "")
+        fix = "rm " + " ".join(f"/dev/shm/{p.name}" for p in dead)
         return [
             Finding(
                 "shared memory",

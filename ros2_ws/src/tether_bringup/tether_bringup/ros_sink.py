@@ -10,7 +10,7 @@ from typing import Any
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from tether_ros.matching import able_to_hear
+from tether_ros.matching import is_matched
 
 from tether import codec, topics
 from tether.bags import Bag, BagMessage, CorruptMessageError, TopicInfo
@@ -52,10 +52,9 @@ class Outgoing:
         self.transcode = transcode
         self.since_acknowledged = 0
 
-    def listeners(self, node: Node) -> int:
-        """How many that can hear it the graph knows."""
-        name, offered = self.publisher.topic_name, self.publisher.qos_profile
-        return len(able_to_hear(node, name, self.transcode.type, offered))
+    def is_matched(self, node: Node) -> bool:
+        """Whether all that can hear it and the graph knows are matched."""
+        return is_matched(node, self.publisher, self.transcode.type)
 
 
 class RosSink:
@@ -99,27 +98,18 @@ class RosSink:
         Those of /clock are waited for, too: to a node that has not heard it every stamp lies in the future. node: knows
         the graph. Returns whether anybody listens to the bag.
         """
-        publishers = [out.publisher for out in self._outgoing.values()]
+        outgoing = self._outgoing.values()
         deadline = time.monotonic() + MATCH_S
         heard, since = -1, time.monotonic()
         while time.monotonic() < deadline and not cancelled():
-            counts = [publisher.get_subscription_count() for publisher in publishers]
-            known = [out.listeners(node) for out in self._outgoing.values()]
-            told = self._clock.get_subscription_count() >= self._known_of_clock(node)
-            if sum(counts) != heard:
-                heard, since = sum(counts), time.monotonic()
-            elif (
-                heard > 0
-                and told
-                and all(c >= k for c, k in zip(counts, known, strict=True))
-                and time.monotonic() - since >= SETTLE_S
-            ):
+            count = sum(out.publisher.get_subscription_count() for out in outgoing)
+            matched = is_matched(node, self._clock, topics.CLOCK.type) and all(out.is_matched(node) for out in outgoing)
+            if count != heard:
+                heard, since = count, time.monotonic()
+            elif heard > 0 and matched and time.monotonic() - since >= SETTLE_S:
                 break
             time.sleep(POLL_S)
         return heard > 0
-
-    def _known_of_clock(self, node: Node) -> int:
-        return len(able_to_hear(node, self._clock.topic_name, topics.CLOCK.type, self._clock.qos_profile))
 
     def flush(self) -> None:
         """Wait until what was published has been acknowledged, each publisher at most ACKNOWLEDGE_S."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 from rclpy.node import Node
+from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
 
 from tether import topics
@@ -116,6 +117,12 @@ def _unheard(node: Node, outlet: Outlet, ends: Ends, around: Surroundings, alone
     least = 0 if alone or here or outlet in ends.optional else 1
     wanted = max(least, len(known))
     return f"{topic.name} is heard by {outlet.matched()} of {wanted}" if outlet.matched() < wanted else ""
+
+
+def is_matched(node: Node, publisher: Publisher, type_name: str) -> bool:
+    """Whether all that are known to be able to hear a publisher of messages of that type are matched with it."""
+    known = able_to_hear(node, publisher.topic_name, type_name, publisher.qos_profile)
+    return bool(publisher.get_subscription_count() >= len(known))
 
 
 def able_to_hear(node: Node, topic: str, type_name: str, offered: QoSProfile) -> list[str]:

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +20,6 @@ from numpy.typing import NDArray
 F64 = NDArray[np.float64]
 F32 = NDArray[np.float32]
 U8 = NDArray[np.uint8]
-_Number = TypeVar("_Number", bound=np.generic)
-
-
-def read_only(array: NDArray[_Number]) -> NDArray[_Number]:
-    """`array` itself, no longer to be written to: for one that is kept and handed to more than one caller."""
-    array.flags.writeable = False
-    return array
-
 
 TICK_NS = 10_000_000
 """Period of the gate and of the primitives' closed loops: 10 ms (100 Hz)."""

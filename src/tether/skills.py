@@ -14,8 +14,9 @@ from pathlib import Path
 
 import numpy as np
 
+from tether.arrays import read_only
 from tether.config import bounded, load
-from tether.contracts import F64, Primitive, read_only
+from tether.contracts import F64, Primitive
 from tether.errors import Fault, InvalidInputError
 
 

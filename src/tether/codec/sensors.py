@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tether.arrays import read_only
 from tether.codec.convert import NO_DECISION, to_ns, to_time
 from tether.codec.store import message
 from tether.contracts import (
@@ -19,7 +20,6 @@ from tether.contracts import (
     SampleRef,
     Source,
     Stream,
-    read_only,
 )
 from tether.ingest.camera import CompressedImage, RawImage
 from tether.ingest.health import Health

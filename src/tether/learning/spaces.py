@@ -17,7 +17,8 @@ import numpy as np
 from gymnasium import spaces
 from numpy.typing import NDArray
 
-from tether.contracts import F32, F64, read_only
+from tether.arrays import read_only
+from tether.contracts import F32, F64
 from tether.errors import Fault, InvalidInputError
 from tether.skills import SkillTable
 

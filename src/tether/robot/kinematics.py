@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tether.contracts import read_only
+from tether.arrays import read_only
 from tether.robot.parts import F64, Joint
 from tether.robot.raw import JointType
 

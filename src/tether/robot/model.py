@@ -13,7 +13,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from tether.contracts import read_only
+from tether.arrays import read_only
 from tether.errors import Fault, InvalidInputError
 from tether.robot import joints as joint_rules
 from tether.robot import kinematics, structure

@@ -18,7 +18,7 @@ PACKAGES = sorted(path.parent for path in (ROOT / "ros2_ws" / "src").glob("*/pac
 NODES = [package for package in PACKAGES if (package / "setup.py").exists()]
 LAUNCH_FILES = sorted((ROOT / "launch").glob("*.launch.xml"))
 
-LINES_MAX = 410
+LINES_MAX = 400
 FUNCTION_LINES_MAX = 60
 OUTSIDE_THE_CORE = ("rclpy", "rosidl", "ament", "launch", "launch_ros", "isaac", "omni", "pxr", "ros2_ws", "tether_")
 """Beginnings of top-level modules that the core must not import."""

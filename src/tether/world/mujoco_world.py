@@ -25,10 +25,11 @@ from tether.contracts import (
     TruthSample,
 )
 from tether.errors import Fault, InvalidInputError
-from tether.robot.model import read_model, reorder
+from tether.robot.model import read_model
 from tether.robot.roles import COMMAND_JOINTS, OmniBase
 from tether.safety.watchdog import Watchdog, WatchdogLimits
 from tether.world.carrier import CarrierPath
+from tether.world.commands import PositionLimits
 from tether.world.distractors import scattered
 from tether.world.judge import Judge
 from tether.world.model import SUBSTEP_NS, SUBSTEPS_PER_TICK, Block, SceneSpec, compile_model
@@ -102,9 +103,7 @@ class MujocoWorld:
         self.data = mujoco.MjData(self.model)
         self._start = _start_pose(task, self.model)
         actuated = self.model.actuator_trnid[self.index.joint_ctrl, 0]
-        self._low = self.model.jnt_range[actuated, 0].copy()
-        self._high = self.model.jnt_range[actuated, 1].copy()
-        self._limits = list(zip(self._low.tolist(), self._high.tolist(), strict=True))
+        self._limits = PositionLimits(*self.model.jnt_range[actuated].T)
         # Controls of each physics step of a tick, one row a step, and views of them made once.
         self._rows = np.zeros((SUBSTEPS_PER_TICK, self.model.nu))
         self._row_list = list(self._rows)
@@ -255,29 +254,14 @@ class MujocoWorld:
             now_ns = self._watchdog_clock.now_ns()
             if self._watchdog.expired(now_ns):
                 stop = self._watchdog.stop_command(now_ns)
-                self._applied = self._limited(replace(stop, tick=self._tick, stamp_ns=self._now_ns()))
+                self._applied = self._limits.applied(replace(stop, tick=self._tick, stamp_ns=self._now_ns()))
                 self._stopped = True
         else:
-            self._applied = self._limited(command)
+            self._applied = self._limits.applied(command)
             self._stopped = False
             self._watchdog.feed(self._applied, self._watchdog_clock.now_ns())
         ref = SampleRef(Stream.EXECUTED, self._now_ns(), self._tick)
         return ExecutedCommand(ref, self._applied, self._stopped)
-
-    def _limited(self, command: Command) -> Command:
-        """The command in the robot's order, within the URDF's position limits; refused where it is malformed."""
-        if command.joint_names != COMMAND_JOINTS:
-            command = _in_order(command)
-        position, velocity, twist = command.position, command.velocity, command.base_twist
-        if len(position) != len(COMMAND_JOINTS) or len(velocity) != len(COMMAND_JOINTS) or len(twist) != 3:
-            found = f"{len(position)} positions, {len(velocity)} velocities, {len(twist)} of base_twist"
-            raise InvalidInputError("command", [Fault("lengths", found, f"{len(COMMAND_JOINTS)}, as many, 3")])
-        values, rates = position.tolist(), twist.tolist()
-        within = all([low <= value <= high for value, (low, high) in zip(values, self._limits, strict=True)])
-        if within and math.isfinite(sum(velocity.tolist(), sum(rates))):
-            return command
-        _require_finite(command)
-        return replace(command, position=np.clip(position, self._low, self._high))
 
     def _plan_tick(self) -> None:
         """Fill the controls of each physics step of the coming tick."""
@@ -329,7 +313,7 @@ class MujocoWorld:
         at = self.index.cube_qpos
         x, y, z = self._qpos[at : at + 3].tolist()
         base_x, base_y = self._qpos[:2].tolist()
-        share = self._applied.position[-1] / self._high[-1]
+        share = self._applied.position[-1] / self._limits.high[-1]
         result = self._judge.tick(z, (x - base_x) ** 2 + (y - base_y) ** 2, share)
         if result is not None:
             self._judge = None
@@ -380,27 +364,3 @@ def _watchdog_limits(profile: Profile, v_max: F64, base: OmniBase) -> WatchdogLi
         base_linear_m_s2=act.base_acceleration_m_s2,
         base_angular_rad_s2=act.base_acceleration_m_s2 / base.distance_m,
     )
-
-
-def _in_order(command: Command) -> Command:
-    """The command with its joints in the robot's order; missing, extra and repeated ones are refused by name."""
-    names = command.joint_names
-    return replace(
-        command,
-        joint_names=COMMAND_JOINTS,
-        position=reorder(names, command.position, COMMAND_JOINTS, "command: position"),
-        velocity=reorder(names, command.velocity, COMMAND_JOINTS, "command: velocity"),
-    )
-
-
-def _require_finite(command: Command) -> None:
-    faults = [
-        Fault(f"{what}[{name}]", repr(value), "a finite number")
-        for what, values in (("position", command.position), ("velocity", command.velocity))
-        for name, value in zip(COMMAND_JOINTS, values.tolist(), strict=True)
-        if not math.isfinite(value)
-    ]
-    if not np.isfinite(command.base_twist).all():
-        faults.append(Fault("base_twist", repr(command.base_twist.tolist()), "finite numbers"))
-    if faults:
-        raise InvalidInputError("command", faults)

@@ -21,6 +21,13 @@ def test_number_of_workers_changes_nothing_but_the_time() -> None:
     assert evaluate(setting, 3, workers=2) == evaluate(setting, 3, workers=1)
 
 
+def test_what_the_gates_do_not_watch_is_said_once_however_many_workers_there_are(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    evaluate(Setting("scripted", "pick", "ideal", False, 0), 3, workers=3)
+    assert capfd.readouterr().err.count("NOT FITTED") == 1
+
+
 @pytest.mark.parametrize(
     "setting", [Setting("nobody", "pick", "ideal", False, 0), Setting("scripted", "nope", "ideal", False, 0)]
 )

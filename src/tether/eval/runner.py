@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import logging
 import multiprocessing
 import signal
 from collections.abc import Callable, Iterator, Sequence
+from multiprocessing.synchronize import Semaphore
 
 from tether.assembly import policy_kit
 from tether.contracts import EpisodeResult
 from tether.eval.journal import Journal
 from tether.eval.result import Setting
+from tether.quiet import at_least
 from tether.rollout import Rollout
 from tether.threads import one_thread_for_children
 
@@ -53,7 +57,7 @@ def _run(setting: Setting, seeds: Sequence[int], workers: int) -> Iterator[Episo
     policy_kit(setting.policy), setting.key()  # what is wrong with the setting is said here, not by each worker
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, initargs=(setting,)
+        workers, mp_context=context, initializer=_start_worker, initargs=(setting, context.Semaphore(1))
     ) as pool:
         with one_thread_for_children():  # the pool starts its processes as work is submitted
             futures = [pool.submit(_worker_episode, seed) for seed in seeds]
@@ -71,9 +75,12 @@ _worker: list[Rollout] = []
 """The rollout of this worker process, made once by its initializer."""
 
 
-def _start_worker(setting: Setting) -> None:
+def _start_worker(setting: Setting, first: Semaphore) -> None:
+    """first: the worker that gets it says what the gate does not watch; the gates of the others are the same."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends the workers
-    _worker.append(_rollout(setting))
+    says = first.acquire(block=False)
+    with contextlib.nullcontext() if says else at_least(logging.ERROR, "tether.safety"):
+        _worker.append(_rollout(setting))
 
 
 def _worker_episode(seed: int) -> EpisodeResult:

@@ -349,3 +349,26 @@ def test_shared_memory_of_ended_processes_is_removed_and_of_living_ones_kept(tmp
     assert {path.name for path in tmp_path.iterdir()} == kept
     assert shm.remove_left_behind(time.time_ns() + 10**12, tmp_path) == []
     assert os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, "log"),
+        ({"HOME": ""}, "log"),
+        ({"HOME": "/dev/null"}, "log"),
+        ({"HOME": "/tmp"}, ""),
+        ({"ROS_HOME": "/ros"}, ""),
+        ({"ROS_LOG_DIR": "/ros/log"}, "/ros/log"),
+    ],
+    ids=str,
+)
+def test_nodes_have_a_folder_for_their_logs_where_there_is_no_home(prefix, tmp_path: Path, given, expected):
+    prefix.add("pkg", "node", 'import os\nprint(repr(os.environ.get("ROS_LOG_DIR", "")))')
+    file = prefix.launch_file('<node pkg="pkg" exec="node" output="screen"/>')
+    env = {name: text for name, text in prefix.env.items() if name not in ("HOME", "ROS_HOME", "ROS_LOG_DIR")} | given
+    screen = Screen()
+    with Runner(read(file, {}, env), env=env, log_dir=tmp_path / "log", sink=screen) as run:
+        run.wait(PATIENCE_S)
+    shown = str(tmp_path / "log") if expected == "log" else expected
+    assert [line.text for line in screen.lines] == [repr(shown)]

@@ -30,6 +30,7 @@ from tether.errors import DeadlineError
 from tether.launch import procfs, shm
 from tether.launch.model import LaunchPlan, ParameterFile, ProcessPlan
 from tether.launch.output import KEPT_LINES, Line, OutputPump, Sink
+from tether.launch.ros_log import log_environment
 from tether.launch.stopping import Stage, Stoppable, StopTimes, Stubborn, by_stage, stage_of, stop_stage
 
 _POLL_S = 0.02
@@ -112,7 +113,8 @@ class RunningProcess:
 class Runner:
     """A running launch; use as a context manager, or call `start` and `stop`.
 
-    `env` replaces this process's environment as the processes' base. `sink` gets each line that is to be
+    `env` replaces this process's environment as the processes' base; where ROS finds no folder for its own logs by
+    it, that is `log_dir` too. `sink` gets each line that is to be
     shown (from a thread of the runner); without one they are logged. `log_dir` receives `launch.log`. `times`
     are the deadlines of stopping where the launch file sets none; `stage` gives each process (package and
     executable) its place in the order of stopping. With `end_on_failure` the first process that fails ends the
@@ -182,6 +184,7 @@ class Runner:
             self._log_dir.mkdir(parents=True, exist_ok=True)
             self._log = (self._log_dir / "launch.log").open("w", encoding="utf-8", buffering=1)
         self._parameters = Path(tempfile.mkdtemp(prefix="tether_launch_"))
+        self._env |= log_environment(self._env, self._log_dir or self._parameters)
         self._pump = OutputPump(self._sink, self._log)
         self._guard = self._start_guard()
         try:

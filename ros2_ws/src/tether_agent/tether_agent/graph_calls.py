@@ -33,6 +33,7 @@ from tether.errors import Fault, InvalidInputError
 from tether.gateway.graph import EffectWatch, GraphCatalogue
 from tether.gateway.records import Effect
 from tether.gateway.services import Services
+from tether.launch.ros_log import ensure_log_dir
 from tether.topics import Topic
 from tether_agent.skill_server import ACTION
 from tether_msgs.action import ExecuteSkill
@@ -69,6 +70,7 @@ class AgentLink:
         self._verdict: bytes | None = None
         self._context = rclpy.Context()
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
+        ensure_log_dir()
         rclpy.init(args=[], context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         node = self._node = rclpy.create_node(f"gateway_{os.getpid()}", context=self._context)
         self._client = ActionClient(node, ExecuteSkill, ACTION)

@@ -23,6 +23,7 @@ from tether.agent.execution import REFUSED
 from tether.agent.proof import require_proved
 from tether.agent.services import SimulatedAgent
 from tether.errors import InvalidInputError, TetherError
+from tether.launch.ros_log import ensure_log_dir
 from tether_msgs.action import ExecuteSkill
 
 ACTION = "execute_skill"
@@ -129,6 +130,7 @@ def spin(node: Node, until: threading.Event | None = None) -> None:
 
 def main() -> None:
     """Entry point; exit status 2 where the domain is not proved."""
+    ensure_log_dir()
     rclpy.init()
     agent: SimulatedAgent | None = None
     node: SkillServer | None = None

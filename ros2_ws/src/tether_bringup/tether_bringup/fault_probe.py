@@ -34,6 +34,7 @@ from tether.codec import encode, message, sensors
 from tether.codec.convert.reward import REWARD, reward_fields
 from tether.faults.recording import HEARD, write_late, write_record
 from tether.faults.wire import BY_NAME, Effect, Parcel, Wire, poisoned
+from tether.launch.ros_log import ensure_log_dir
 from tether.own_stdout import own_stdout
 from tether.safety.token import RunSigner, run_key_file
 from tether.topics import Topic
@@ -222,6 +223,7 @@ def main() -> int:
     orders: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
     threading.Thread(target=_read_orders, args=(orders,), daemon=True).start()
     with own_stdout() as answers, Path(sys.argv[1]).open("wb") as recording:
+        ensure_log_dir()
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
         probe = FaultProbe(recording, orders, answers)
         executor = DrainingExecutor(lambda: None)

@@ -36,6 +36,7 @@ from tether.contracts import CameraModel, ImageSample, SampleRef, Stream
 from tether.errors import TetherError
 from tether.launch.domain import own_domain
 from tether.launch.lifecycle import Answer, Transition
+from tether.launch.ros_log import ensure_log_dir
 from tether.results import require_writable, write_json
 from tether_bringup.remote import ServiceRemote
 
@@ -94,6 +95,7 @@ class Bench:
 def _spun(domain: int) -> Iterator[Node]:
     """A node of the bench's own, spun by a thread."""
     context = rclpy.Context()
+    ensure_log_dir()
     rclpy.init(args=[], context=context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
     node = rclpy.create_node("picture_bench", context=context)
     executor = SingleThreadedExecutor(context=context)

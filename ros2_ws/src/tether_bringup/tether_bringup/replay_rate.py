@@ -23,6 +23,7 @@ from std_msgs.msg import UInt8MultiArray
 
 from tether.bags import open_bag
 from tether.codec import encode, message
+from tether.launch.ros_log import ensure_log_dir
 from tether.own_stdout import own_stdout
 
 TOPIC = "/tether_replay_rate"
@@ -39,6 +40,7 @@ def publish(path: Path, answers: BinaryIO) -> int:
     child = subprocess.Popen(
         [sys.executable, "-m", "tether_bringup.replay_rate", "--count", str(len(payloads))], stdout=subprocess.PIPE
     )
+    ensure_log_dir()
     rclpy.init()
     node = rclpy.create_node("replay_rate")
     publisher = node.create_publisher(UInt8MultiArray, TOPIC, PROFILE)
@@ -72,6 +74,7 @@ def _wrap(raw: bytes) -> bytes:
 
 def count(expected: int, answers: BinaryIO) -> int:
     """Take serialised messages until all have come or none comes any more; answer with rate and loss."""
+    ensure_log_dir()
     rclpy.init()
     node = rclpy.create_node("replay_rate_counter")
     times: list[float] = []

@@ -24,6 +24,7 @@ from rclpy.node import Node
 from tether import topics
 from tether.codec import decode, encode
 from tether.codec.convert.guarding import beat_from, heartbeat_message
+from tether.launch.ros_log import ensure_log_dir
 from tether.own_stdout import own_stdout
 from tether.resources import resource_path
 from tether.safety.heartbeat import HeartbeatMonitor, HeartbeatRules
@@ -79,6 +80,7 @@ def main() -> int:
 
 
 def _run(way: Way, side: Side, seconds: float) -> dict[str, float]:
+    ensure_log_dir()
     rclpy.init(args=[])
     executor = DrainingExecutor(_nothing)
     nodes = [rclpy.create_node(name) for name in (NODES if side is Side.GRAPH else ("listener",))]

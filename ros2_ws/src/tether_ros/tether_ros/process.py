@@ -16,6 +16,7 @@ from rclpy.executors import ExternalShutdownException
 from rclpy.signals import SignalHandlerOptions
 
 from tether.errors import TetherError
+from tether.launch.ros_log import ensure_log_dir
 from tether.resources import resource_path
 from tether.safety.settings import load_safety
 from tether.topics import Topic
@@ -41,6 +42,7 @@ def run(
     handed_over: topics that nobody but these nodes publishes; they go from node to node without DDS.
     Returns the exit status: 0 done, 1 a node failed, 2 a parameter was refused.
     """
+    ensure_log_dir()
     rclpy.init(args=list(argv) if argv is not None else sys.argv, signal_handler_options=SignalHandlerOptions.NO)
     interrupted: list[float] = []
 

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from tether import __version__
+from tether.cli.streams import open_closed_streams
 from tether.errors import TetherError
 from tether.threads import use_one_thread
 
@@ -69,12 +70,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     Exit status: 0 done, 1 what was asked for failed, 2 not understood or refused, 130 interrupted, 141 (as of other
     programs) nobody reads the output any more.
     """
+    open_closed_streams()
     try:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))
         finally:
-            if sys.stdout is not None:  # None where it was closed from the start
-                sys.stdout.flush()  # here, where it can still be told that nobody reads
+            sys.stdout.flush()  # here, where it can still be told that nobody reads
     except TetherError as error:
         sys.stderr.write(f"tether: {error}\n")
         return 2

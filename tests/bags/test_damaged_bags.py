@@ -9,6 +9,7 @@ from bag_making import BUILDERS, Row, data_file, write_mcap
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mcap.reader import make_reader
+from mcap.stream_reader import MAGIC_SIZE
 from mcap.writer import CompressionType
 from rosbags.rosbag1 import Reader
 
@@ -103,8 +104,9 @@ def test_every_whole_message_before_a_cut_is_kept_also_inside_of_a_chunk(tmp_pat
     assert report is not None and [loss.kind for loss in report.losses] == [LossKind.TRUNCATED]
 
 
+@pytest.mark.parametrize("indexed", [True, False])
 def test_a_chunk_whose_checksum_is_wrong_is_named_with_its_messages_and_the_others_are_read(
-    tmp_path: Path, rows: list[Row]
+    indexed: bool, tmp_path: Path, rows: list[Row]
 ) -> None:
     path = write_mcap(tmp_path / "x.mcap", rows, CompressionType.NONE, chunk_bytes=4096)
     broken = bytearray(path.read_bytes())
@@ -114,13 +116,13 @@ def test_a_chunk_whose_checksum_is_wrong_is_named_with_its_messages_and_the_othe
     second = summary.chunk_indexes[1]
     held = sum(1 for row in rows if second.message_start_time <= row[2] <= second.message_end_time)
     broken[second.chunk_start_offset + second.chunk_length // 2] ^= 1
-    path.write_bytes(broken)
+    path.write_bytes(broken if indexed else broken[: -2 * MAGIC_SIZE])
     found, report = try_read(path)
     assert len(found) == len(rows) - held
-    assert report is not None
-    (loss,) = report.losses
-    assert (loss.kind, loss.messages) == (LossKind.DAMAGED, held)
-    assert f"byte {second.chunk_start_offset}" in loss.where
+    assert report is not None and report.lost_messages == held
+    (loss,) = [loss for loss in report.losses if f"byte {second.chunk_start_offset}" in loss.where]
+    assert (loss.kind, loss.messages) == (LossKind.DAMAGED, held if indexed else None)
+    assert f"; {held} messages in it can be read and are left out" in loss.what
 
 
 @pytest.mark.parametrize("kind", ["rosbag2-mcap", "rosbag2-sqlite"])

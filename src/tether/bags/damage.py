@@ -53,7 +53,7 @@ anything.
 def short_reason(error: Exception) -> str:
     """One line of an error met in damaged bytes; its kind where it says nothing."""
     lines = str(error).strip().splitlines()
-    return lines[0][:200] if lines else type(error).__name__
+    return lines[0][:200].rstrip(".") if lines else type(error).__name__
 
 
 def no_record(name: str, size: int, error: Exception) -> InvalidInputError:

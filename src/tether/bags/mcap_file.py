@@ -21,7 +21,7 @@ from rosbags.rosbag2.storage_mcap import ChunkInfo, msgsrc
 
 from tether.bags.damage import DAMAGE, short_reason
 from tether.bags.mcap_channels import Channels
-from tether.bags.mcap_walk import RECORD_HEAD, Walk, beginning_of, unpacks_to_too_much
+from tether.bags.mcap_walk import RECORD_HEAD, Walk, before_damage, unpacks_to_too_much
 from tether.bags.model import Block, RawRecord, StorageFile
 from tether.bags.report import Loss, LossKind, LossLog
 
@@ -124,9 +124,8 @@ def _chunk_loader(
                 if data is not None:
                     records.append((time, cast(int, topic), data))
         except DAMAGE as error:
-            records, why = _before_damage(file, index, topic_of), short_reason(error)
-            if records:
-                why += f"; the {len(records)} messages before it are kept"
+            records, readable = _before_damage(file, index, topic_of)
+            why = short_reason(error) + readable
         first, last = index.message_start_time, index.message_end_time
         if records and (records[0][0] < first or records[-1][0] > last):
             records, why = (
@@ -140,18 +139,18 @@ def _chunk_loader(
     return load
 
 
-def _before_damage(file: IO[bytes], index: ChunkIndex, topic_of: dict[int, int]) -> list[RawRecord]:
-    """Messages before the damage in a chunk that has no checksum; none of one that has, for it is wrong there."""
+def _before_damage(file: IO[bytes], index: ChunkIndex, topic_of: dict[int, int]) -> tuple[list[RawRecord], str]:
+    """As `before_damage`, of the chunk that an index names; nothing where the two do not agree."""
     try:
         file.seek(index.chunk_start_offset + RECORD_HEAD)
         chunk = Chunk.read(ReadDataStream(file))
-        if chunk.uncompressed_crc or chunk.compression != index.compression:
-            return []
-        met = [record for record in beginning_of(chunk) if isinstance(record, Message)]
+        if chunk.compression != index.compression:
+            return [], ""
+        records, readable = before_damage(chunk)
     except DAMAGE:  # the chunk's own head is damaged
-        return []
-    kept = [(m.log_time, topic_of[m.channel_id], m.data) for m in met if m.channel_id in topic_of]
-    return sorted(kept, key=lambda record: record[0])
+        return [], ""
+    met = [record for record in records if isinstance(record, Message) and record.channel_id in topic_of]
+    return sorted([(m.log_time, topic_of[m.channel_id], m.data) for m in met], key=lambda kept: kept[0]), readable
 
 
 def _indexed_count(index: ChunkIndex) -> int:

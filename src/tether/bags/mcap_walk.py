@@ -244,11 +244,22 @@ def _chunk_records(chunk: Chunk, where: str, log: LossLog) -> list[McapRecord]:
     try:
         return breakup_chunk(chunk, validate_crc=True)
     except DAMAGE as error:  # a damaged chunk is skipped: its length still leads to the next record
-        records = [] if chunk.uncompressed_crc else _in_span(chunk, beginning_of(chunk))
-        kept = sum(isinstance(record, Message) for record in records)
-        what = short_reason(error) + (f"; the {kept} messages before it are kept" if kept else "")
-        log.add(Loss(LossKind.DAMAGED, where, what, None, size))
+        records, readable = before_damage(chunk)
+        log.add(Loss(LossKind.DAMAGED, where, short_reason(error) + readable, None, size))
         return records
+
+
+def before_damage(chunk: Chunk) -> tuple[list[McapRecord], str]:
+    """Records before the damage of a damaged chunk, and what becomes of the messages among them, in words.
+
+    No records of a chunk with a checksum: it is wrong, and does not say where.
+    """
+    records = _in_span(chunk, beginning_of(chunk))
+    count = sum(isinstance(record, Message) for record in records)
+    if chunk.uncompressed_crc:
+        said = f"; {count} messages in it can be read and are left out: its checksum does not say which are sound"
+        return [], said if count else ""
+    return records, f"; the {count} messages before it are kept" if count else ""
 
 
 def unpacks_to_too_much(compression: str, data: bytes, stated: int) -> str | None:

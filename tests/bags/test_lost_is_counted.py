@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -11,7 +12,11 @@ from mcap.opcode import Opcode
 from mcap.reader import make_reader
 from mcap.writer import CompressionType
 
-from tether.bags import Report, open_bag
+from tether.bags import LossKind, Report, open_bag
+from tether.bags.layout import lay_out
+from tether.bags.report import LossLog
+from tether.bags.writer import BagWriter
+from tether.errors import InvalidInputError
 
 FOOTER_AND_MAGIC_BYTES = 37
 ATTACHMENT, RESERVED, PRIVATE = 0x09, 0x26, 0x86
@@ -120,3 +125,29 @@ def test_what_is_missing_is_counted_also_when_only_some_topics_are_played(tmp_pa
     with open_bag(path) as bag:
         assert len(list(bag.messages([rows[40][0]]))) < sum(row[0] == rows[40][0] for row in rows)
         assert bag.report().lost == "1 messages lost"
+
+
+def test_a_recording_that_was_never_finished_is_not_said_to_have_lost_no_message(tmp_path: Path) -> None:
+    with BagWriter(tmp_path / "run"):
+        shutil.copytree(tmp_path / "run", tmp_path / "killed")  # its metadata.yaml counts 0 messages
+    report = read(tmp_path / "killed")
+    assert [(loss.kind, loss.messages) for loss in report.losses] == [(LossKind.TRUNCATED, None)]
+    assert report.lost == "an unknown number of messages lost"
+
+
+@pytest.mark.parametrize("left", [None, b"", b"nothing of a bag"])
+def test_a_file_of_such_a_recording_that_is_gone_had_an_unknown_number_of_messages(
+    left: bytes | None, tmp_path: Path
+) -> None:
+    with BagWriter(tmp_path / "run"):
+        shutil.copytree(tmp_path / "run", tmp_path / "killed")
+    file = tmp_path / "killed" / "run_0.mcap"
+    file.unlink()
+    if left is not None:
+        file.write_bytes(left)
+    log = LossLog()
+    with pytest.raises(InvalidInputError):
+        lay_out(tmp_path / "killed", log)
+    (loss,) = log.losses
+    assert loss.kind is (LossKind.MISSING_FILE if left is None else LossKind.UNREADABLE_FILE)
+    assert loss.messages is None

@@ -25,7 +25,8 @@ class Layout:
     """A bag's files, and what its metadata says of them.
 
     files: those that are there, in recorded order. file_counts, topic_counts: messages by metadata.yaml;
-    topic_qos: profiles by topic; all empty where there is no usable metadata.
+    topic_qos: profiles by topic; all empty where there is no usable metadata. Counts of 0 are left out: a recorder
+    that was killed has left the metadata from before its first message.
     """
 
     files: list[Path]
@@ -142,9 +143,7 @@ def _take_strangers(layout: Layout, present: dict[str, Path], described: bool, l
 
 
 def _unreadable(file: Path, count: int | None, log: LossLog) -> None:
-    size = file.stat().st_size
-    count = 0 if size == 0 and count is None else count
-    log.add(Loss(LossKind.UNREADABLE_FILE, file.name, looks_like(file), count, size))
+    log.add(Loss(LossKind.UNREADABLE_FILE, file.name, looks_like(file), count, file.stat().st_size))
 
 
 def _read(path: Path, log: LossLog) -> Mapping[str, Any]:
@@ -194,4 +193,4 @@ def _take_counts(info: Mapping[str, Any], layout: Layout) -> None:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0

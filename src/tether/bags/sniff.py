@@ -86,7 +86,7 @@ def looks_like(path: Path) -> str:
     """A few words on what a file that is no bag seems to be."""
     head = head_of(path)
     if not head:
-        return "an empty file (0 bytes: the recorder never wrote to it)"
+        return "an empty file (0 bytes)"
     if head.startswith(_LFS_POINTER):
         return "a Git LFS pointer, not the file itself (`git lfs pull` fetches it)"
     if all(32 <= byte < 127 or byte in (9, 10, 13) for byte in head):

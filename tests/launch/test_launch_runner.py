@@ -268,7 +268,9 @@ def test_executable_that_vanished_stops_what_was_started(prefix):
 @pytest.fixture
 def live_launch(prefix, tmp_path: Path):
     """`tether launch` running the traced graph as a process of its own, all four processes up."""
-    env = {**prefix.env, "TRACE": str(tmp_path / "trace"), "PYTHONUNBUFFERED": "1"}
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    env = {**prefix.env, "TRACE": str(tmp_path / "trace"), "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
     # set inside, because the venv's start-up hook makes the venv the only prefix
     program = f"""
 import os, sys
@@ -322,6 +324,27 @@ def test_death_of_tether_launch_stops_all_in_order(live_launch):
     await_true(lambda: procfs.marked(mark) == [], "all processes to end")
     await_true(lambda: procfs.start_time(guard) is None, "the guard to end")
     assert trace.read_text().split() == ["lifecycle_manager", "fusion", "safety_supervisor", "world"]
+    assert list(trace.parent.glob("temporary/*")) == []  # the parameter files are gone
+
+
+def test_death_of_a_program_that_runs_a_launch_removes_its_scratch_folder(prefix, tmp_path: Path):
+    prefix.add("pkg", "node", "import time\ntime.sleep(60)")
+    file = prefix.launch_file('<node pkg="pkg" exec="node"><param name="rate" value="20.0"/></node>')
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    program = f"""
+import os, signal
+from pathlib import Path
+from tether.launch import Runner, read
+file, scratch = Path({str(file)!r}), Path({str(scratch)!r})
+with Runner(read(file, {{}}, {prefix.env!r}), scratch=scratch):
+    assert len(list(scratch.glob("*/*.yaml"))) == 1
+    print("up", flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    killed = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S)
+    assert (killed.returncode, killed.stdout) == (-signal.SIGKILL, "up\n")
+    await_true(lambda: not scratch.exists(), "the scratch folder to go")
 
 
 def test_crash_of_tether_launch_with_its_process_group_stops_all(live_launch):

@@ -124,7 +124,7 @@ def _live(folder: Path, bag: Path, size: tuple[int, int], seconds: float, compos
     with own_domain() as domain:
         plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(folder / "results.jsonl", domain))
         said: list[Line] = []
-        with Runner(plan, log_dir=folder, sink=said.append) as runner:
+        with Runner(plan, log_dir=folder, scratch=folder, sink=said.append) as runner:
             _await_active(runner, said)
             _require_running(runner, _SETTLE_S)
             with ProcessWatch({name: process.pid for name, process in runner.processes.items()}) as watch:
@@ -221,7 +221,7 @@ def _play(folder: Path, bag: Path, source: Way, speed: float, composed: bool) ->
     with own_domain() as domain:
         plan = read(resource_path("launch", "replay.launch.xml"), {**arguments, "domain": str(domain)})
         said: list[Line] = []
-        with Runner(plan, log_dir=folder, sink=said.append) as runner:
+        with Runner(plan, log_dir=folder, scratch=folder, sink=said.append) as runner:
             _await_active(runner, said)
             with ProcessWatch({name: process.pid for name, process in runner.processes.items()}) as watch:
                 runner.wait(_PLAY_S)

@@ -151,7 +151,8 @@ class LiveGraph:
         plan = self._plan(domain)
         self._stack.callback(self._finish_audit)
         self.probe = self._stack.enter_context(Probe(recording, {**env, **plan.processes[0].env}))
-        runner = Runner(plan, env=env, log_dir=self._folder, sink=self._said.append, end_on_failure=False)
+        folder, sink = self._folder, self._said.append
+        runner = Runner(plan, env=env, log_dir=folder, scratch=folder, sink=sink, end_on_failure=False)
         self._runner = self._stack.enter_context(runner)
         self._await_up()
 

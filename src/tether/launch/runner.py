@@ -114,11 +114,12 @@ class Runner:
     """A running launch; use as a context manager, or call `start` and `stop`.
 
     `env` replaces this process's environment as the processes' base; where ROS finds no folder for its own logs by
-    it, that is `log_dir` too. `sink` gets each line that is to be
-    shown (from a thread of the runner); without one they are logged. `log_dir` receives `launch.log`. `times`
-    are the deadlines of stopping where the launch file sets none; `stage` gives each process (package and
-    executable) its place in the order of stopping. With `end_on_failure` the first process that fails ends the
-    launch at once; `ros2 launch` would leave it to the lifecycle manager to miss the node.
+    it, that is `log_dir` too. `sink` gets each line that is to be shown (from a thread of the runner); without one
+    they are logged. `log_dir` receives `launch.log`. `scratch` is the caller's temporary folder for this launch,
+    which the guard removes if the caller is killed. `times` are the deadlines of stopping where the launch file
+    sets none; `stage` gives each process (package and executable) its place in the order of stopping. With
+    `end_on_failure` the first process that fails ends the launch at once; `ros2 launch` would leave it to the
+    lifecycle manager to miss the node.
     """
 
     def __init__(
@@ -127,6 +128,7 @@ class Runner:
         *,
         env: Mapping[str, str] | None = None,
         log_dir: Path | None = None,
+        scratch: Path | None = None,
         sink: Sink | None = None,
         times: StopTimes | None = None,
         stage: Callable[[str, str], int] = stage_of,
@@ -136,6 +138,7 @@ class Runner:
         self._plan = plan
         self._env = dict(os.environ if env is None else env)
         self._log_dir = log_dir
+        self._scratch = scratch
         self._sink = sink or _log_line
         self._times = times or StopTimes()
         self._stage = stage
@@ -183,10 +186,10 @@ class Runner:
         if self._log_dir is not None:
             self._log_dir.mkdir(parents=True, exist_ok=True)
             self._log = (self._log_dir / "launch.log").open("w", encoding="utf-8", buffering=1)
-        self._parameters = Path(tempfile.mkdtemp(prefix="tether_launch_"))
+        self._parameters = Path(tempfile.mkdtemp(prefix="tether_launch_", dir=self._scratch))
         self._env |= log_environment(self._env, self._log_dir or self._parameters)
         self._pump = OutputPump(self._sink, self._log)
-        self._guard = self._start_guard()
+        self._guard = self._start_guard(self._scratch or self._parameters)
         try:
             for number, plan in enumerate(self._plan.processes):
                 self._processes.append(self._start_process(number, plan))
@@ -248,8 +251,8 @@ class Runner:
             self._log.close()
         return self._failure
 
-    def _start_guard(self) -> subprocess.Popen[bytes]:
-        arguments = [self._mark, str(os.getpid()), str(self._started_ns)]
+    def _start_guard(self, folder: Path) -> subprocess.Popen[bytes]:
+        arguments = [self._mark, str(os.getpid()), str(self._started_ns), os.path.abspath(folder)]
         command = [sys.executable, "-m", "tether.launch.guard", *arguments]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True)
 

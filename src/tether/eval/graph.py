@@ -75,7 +75,7 @@ def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None =
         results_file = Path(folder) / "results.jsonl"
         plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(results_file, domain))
         said = 0
-        runner = Runner(plan, log_dir=run.log_dir)
+        runner = Runner(plan, log_dir=run.log_dir, scratch=Path(folder))
         with held_interrupts(runner.ask_stop) as interrupts, runner:
             outcome = None
             while outcome is None:

@@ -304,3 +304,22 @@ def test_a_command_whose_output_is_closed_does_its_work(tmp_path: Path) -> None:
     done = subprocess.run(["sh", "-c", command], env=env, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert report.stat().st_size
+
+
+@pytest.mark.parametrize(
+    "locale",
+    [
+        {"PYTHONIOENCODING": "latin-1"},
+        {"PYTHONIOENCODING": "ascii"},
+        {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+    ],
+    ids=str,
+)
+def test_what_the_encoding_of_the_output_does_not_have_is_escaped(locale: dict[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "robot….urdf"
+    file.write_text('<robot name="r"><link name="a"/></robot>', encoding="utf-8")
+    env = {name: text for name, text in os.environ.items() if not name.startswith(("LC_", "PYTHON"))} | locale
+    ended = subprocess.run([*RUN, "urdf", "check", file], capture_output=True, env=env, timeout=100)
+    assert b"Traceback" not in ended.stderr
+    assert ended.returncode == 0
+    assert b"robot\\u2026.urdf" in ended.stdout or b"robot\\udce2\\udc80\\udca6.urdf" in ended.stdout

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from importlib import metadata
 
 from tether import __version__
-from tether.cli.streams import open_closed_streams
+from tether.cli.streams import prepare_streams
 from tether.errors import TetherError
 from tether.threads import use_one_thread
 
@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Exit status: 0 done, 1 what was asked for failed, 2 not understood or refused, 130 interrupted, 141 (as of other
     programs) nobody reads the output any more.
     """
-    open_closed_streams()
+    prepare_streams()
     try:
         try:
             return _run(list(sys.argv[1:] if argv is None else argv))

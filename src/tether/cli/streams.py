@@ -2,8 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
+
+
+def prepare_streams() -> None:
+    """Make stdin, stdout and stderr fit for a command, whatever they are; before anything is opened or written."""
+    open_closed_streams()
+    escape_what_cannot_be_encoded()
+
+
+def escape_what_cannot_be_encoded() -> None:
+    """Let stdout and stderr write a character that their encoding does not have as its escape.
+
+    Else the first one ends the command: `…` where the locale is not UTF-8, a file name that is none anywhere.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def open_closed_streams() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import reprlib
 import types
 import typing
 from collections.abc import Callable, Hashable, Mapping
@@ -20,6 +19,7 @@ from typing import Any, TypeVar
 
 import yaml
 
+from tether.brief import brief
 from tether.errors import Fault, InvalidInputError
 
 T = TypeVar("T")
@@ -31,11 +31,6 @@ _NAMES: dict[Any, str] = {
     bool: "true or false",
     Path: "a path",
 }
-
-_REPR = reprlib.Repr()
-"""Aliases of aliases are small in memory and without end when written out; only the first levels are."""
-_REPR.maxlevel, _REPR.maxlist, _REPR.maxtuple, _REPR.maxdict = 3, 8, 8, 8
-_REPR.maxstring = _REPR.maxlong = _REPR.maxother = 60
 
 
 def bounded(
@@ -58,7 +53,7 @@ class _UniqueKeyLoader(yaml.SafeLoader):
             if not isinstance(key, Hashable):
                 continue  # refused below, with its line
             if key in seen:
-                raise yaml.MarkedYAMLError(problem=f"key {key!r} is given twice", problem_mark=key_node.start_mark)
+                raise yaml.MarkedYAMLError(problem=f"key {brief(key)} is given twice", problem_mark=key_node.start_mark)
             seen.add(key)
         return super().construct_mapping(node, deep)
 
@@ -123,13 +118,13 @@ def _build(data: Any, schema: Any, where: str, faults: list[Fault]) -> Any:
 
 def _build_dataclass(data: Any, schema: type, where: str, faults: list[Fault]) -> Any:
     if not isinstance(data, Mapping):
-        faults.append(Fault(where, _show(data), f"a mapping with the keys of {schema.__name__}"))
+        faults.append(Fault(where, brief(data), f"a mapping with the keys of {schema.__name__}"))
         return None
     hints = typing.get_type_hints(schema)
     fields = {f.name: f for f in dataclasses.fields(schema) if f.init}
     for key in data:
         if key not in fields:
-            faults.append(Fault(f"{where}: {key}", "an unknown key", f"one of {', '.join(sorted(fields))}"))
+            faults.append(Fault(f"{where}: {_key(key)}", "an unknown key", f"one of {', '.join(sorted(fields))}"))
     values: dict[str, Any] = {}
     before = len(faults)
     for name, spec in fields.items():
@@ -188,7 +183,7 @@ def _build_optional(data: Any, arguments: tuple[Any, ...], where: str, faults: l
 
 def _build_tuple(data: Any, arguments: tuple[Any, ...], where: str, faults: list[Fault]) -> Any:
     if not isinstance(data, list | tuple):
-        faults.append(Fault(where, _show(data), "a list"))
+        faults.append(Fault(where, brief(data), "a list"))
         return None
     if len(arguments) == 2 and arguments[1] is Ellipsis:
         return tuple(_build(item, arguments[0], f"{where}[{i}]", faults) for i, item in enumerate(data))
@@ -202,12 +197,12 @@ def _build_tuple(data: Any, arguments: tuple[Any, ...], where: str, faults: list
 
 def _build_dict(data: Any, kind: Any, where: str, faults: list[Fault]) -> Any:
     if not isinstance(data, Mapping):
-        faults.append(Fault(where, _show(data), "a mapping"))
+        faults.append(Fault(where, brief(data), "a mapping"))
         return None
     result = {}
     for key, item in data.items():
         if not isinstance(key, str):
-            faults.append(Fault(f"{where}: {key!r}", _show(key), "a text key"))
+            faults.append(Fault(f"{where}: {brief(key)}", brief(key), "a text key"))
             continue
         result[key] = _build(item, kind, f"{where}: {key}", faults)
     return result
@@ -219,20 +214,20 @@ def _build_scalar(data: Any, schema: Any, where: str, faults: list[Fault]) -> An
     if schema is float and isinstance(data, int | float) and not isinstance(data, bool):
         if math.isfinite(data):
             return float(data)
-        faults.append(Fault(where, _show(data), "a finite number"))
+        faults.append(Fault(where, brief(data), "a finite number"))
         return None
     if isinstance(schema, type) and issubclass(schema, Enum):
         for member in schema:
             if data == member.value or data == member.name:
                 return member
-        faults.append(Fault(where, _show(data), f"one of {', '.join(str(m.value) for m in schema)}"))
+        faults.append(Fault(where, brief(data), f"one of {', '.join(str(m.value) for m in schema)}"))
         return None
     if schema is Path and isinstance(data, str):
         return Path(data)
     exact = isinstance(data, schema) and not (schema is int and isinstance(data, bool))
     if exact:
         return data
-    faults.append(Fault(where, _show(data), _type_name(schema)))
+    faults.append(Fault(where, brief(data), _type_name(schema)))
     return None
 
 
@@ -245,14 +240,13 @@ def _check_bounds(value: Any, spec: dataclasses.Field[Any], where: str, faults: 
         if (low is not None and number < low) or (high is not None and number > high):
             left = "-inf" if low is None else f"{low:g}"
             right = "inf" if high is None else f"{high:g}"
-            faults.append(Fault(where, _show(value), f"within [{left}, {right}] {unit}".rstrip()))
+            faults.append(Fault(where, brief(value), f"within [{left}, {right}] {unit}".rstrip()))
             return
+
+
+def _key(key: Any) -> str:
+    return key if isinstance(key, str) and len(key) <= 60 else brief(key)
 
 
 def _type_name(schema: Any) -> str:
     return _NAMES.get(schema) or str(getattr(schema, "__name__", schema))
-
-
-def _show(value: Any) -> str:
-    text = _REPR.repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

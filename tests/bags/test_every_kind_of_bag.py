@@ -40,7 +40,9 @@ def test_ros2_bytes_come_back_as_recorded(kind: str, bags_of_every_kind: dict[st
 
 
 @pytest.mark.parametrize("kind", ["rosbag2-mcap", "rosbag2-sqlite", "rosbag2-mcap-file-zstd"])
-@pytest.mark.parametrize("text", [None, "", "not: a bag", "{", "rosbag2_bagfile_information: 7", "\x00\x01"])
+@pytest.mark.parametrize(
+    "text", [None, "", "not: a bag", "{", "rosbag2_bagfile_information: 7", "\x00\x01", "[" * 20_000], ids=range(7)
+)
 def test_missing_empty_or_senseless_metadata_costs_no_message(
     kind: str, text: str | None, bags_of_every_kind: dict[str, Path], rows: list[Row], tmp_path: Path
 ) -> None:

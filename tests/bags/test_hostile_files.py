@@ -72,6 +72,39 @@ def test_a_pipe_is_refused_by_name_and_left_out_by_name_in_a_folder(tmp_path: Pa
     assert any(note.startswith("pipe.mcap: left out") for note in report.notes)
 
 
+@pytest.mark.parametrize("place", ["relative_file_paths: %s", "version: %s", "files: [{path: %s, message_count: 3}]"])
+def test_aliases_of_aliases_in_metadata_are_not_written_out(place: str, tmp_path: Path, rows: list[Row]) -> None:
+    write_mcap(tmp_path / "x.mcap", rows)
+    grown = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 7))
+    what = place % "[*l5, *l6]" if "relative" in place else place % "*l6"
+    text = f"l0: &l0 [x]\n{grown}\nrosbag2_bagfile_information:\n  {what}\n"
+    (tmp_path / "metadata.yaml").write_text(text)
+    with open_bag(tmp_path) as bag:
+        report = bag.read_through()
+    assert report.delivered == len(rows) and report.intact
+    assert len(report.table()) < 4000
+
+
+@pytest.mark.parametrize("name", ["null", "3", "{a: b}", "''", "[x.mcap]"])
+def test_what_is_no_file_name_in_metadata_is_noted_and_not_missed(name: str, tmp_path: Path, rows: list[Row]) -> None:
+    write_mcap(tmp_path / "x.mcap", rows)
+    text = f"rosbag2_bagfile_information:\n  version: 9\n  relative_file_paths: [x.mcap, {name}]\n"
+    (tmp_path / "metadata.yaml").write_text(text)
+    with open_bag(tmp_path) as bag:
+        report = bag.read_through()
+    assert report.delivered == len(rows) and report.intact
+    assert [note for note in report.notes if "which is no file's name" in note] == list(report.notes)
+
+
+def test_a_file_that_metadata_names_thrice_is_read_once_and_not_missed(tmp_path: Path, rows: list[Row]) -> None:
+    write_mcap(tmp_path / "x.mcap", rows)
+    text = "rosbag2_bagfile_information:\n  version: 9\n  relative_file_paths: [x.mcap, x.mcap, x.mcap]\n"
+    (tmp_path / "metadata.yaml").write_text(text)
+    with open_bag(tmp_path) as bag:
+        report = bag.read_through()
+    assert report.delivered == len(rows) and report.intact
+
+
 def test_an_ended_command_removes_what_it_unpacked(tmp_path: Path, rows: list[Row]) -> None:
     bag = BUILDERS["rosbag2-mcap-file-zstd"](tmp_path, rows)
     code = (

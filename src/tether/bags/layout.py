@@ -13,6 +13,7 @@ import yaml
 from tether.bags.qos import qos_from_text
 from tether.bags.report import BagError, Loss, LossKind, LossLog
 from tether.bags.sniff import SUFFIXES, looks_like, not_a_bag, sniff
+from tether.brief import brief
 from tether.errors import Fault, InvalidInputError
 
 METADATA = "metadata.yaml"
@@ -91,7 +92,7 @@ def _refuse_empty(folder: Path, found: list[Path], log: LossLog) -> None:
 def _from_metadata(folder: Path, found: list[Path], log: LossLog) -> Layout:
     info = _read(folder / METADATA, log)
     layout = Layout([])
-    named = [PurePosixPath(str(p)).name for p in _listed(info, "relative_file_paths")]
+    named = list(dict.fromkeys(_file_names(info, log)))
     _take_counts(info, layout)
     present = {file.name: file for file in found}
     pairs = [(name, _claim(name, present)) for name in named]
@@ -153,7 +154,7 @@ def _read(path: Path, log: LossLog) -> Mapping[str, Any]:
         return {}
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         at = f" in line {mark.line + 1}" if mark else ""
         log.note(f"{METADATA} is not readable YAML{at}; the files of the folder are read as they are")
@@ -165,13 +166,25 @@ def _read(path: Path, log: LossLog) -> Mapping[str, Any]:
         return {}
     version = info.get("version")
     if not isinstance(version, int) or not 1 <= version <= NEWEST_VERSION:
-        log.note(f"{METADATA} has version {version!r}, known are 1 to {NEWEST_VERSION}; what is known is used")
+        log.note(f"{METADATA} has version {brief(version)}, known are 1 to {NEWEST_VERSION}; what is known is used")
     return info
 
 
 def _listed(info: Mapping[str, Any], key: str) -> list[Any]:
     value = info.get(key)
     return value if isinstance(value, list) else []
+
+
+def _file_names(info: Mapping[str, Any], log: LossLog) -> list[str]:
+    """The names in relative_file_paths; what is no name there is noted."""
+    names = []
+    for entry in _listed(info, "relative_file_paths"):
+        name = PurePosixPath(entry).name if isinstance(entry, str) else ""
+        if name:
+            names.append(name)
+        else:
+            log.note(f"{METADATA} has {brief(entry)} among its relative_file_paths, which is no file's name")
+    return names
 
 
 def _take_counts(info: Mapping[str, Any], layout: Layout) -> None:
@@ -181,8 +194,9 @@ def _take_counts(info: Mapping[str, Any], layout: Layout) -> None:
     custom = info.get("custom_data")
     layout.custom_data = custom if isinstance(custom, dict) else {}
     for entry in _listed(info, "files"):
-        if isinstance(entry, dict) and _is_count(entry.get("message_count")):
-            layout.file_counts[PurePosixPath(str(entry.get("path"))).name] = entry["message_count"]
+        path = entry.get("path") if isinstance(entry, dict) else None
+        if isinstance(path, str) and _is_count(entry.get("message_count")):
+            layout.file_counts[PurePosixPath(path).name] = entry["message_count"]
     for entry in _listed(info, "topics_with_message_count"):
         topic = entry.get("topic_metadata") if isinstance(entry, dict) else None
         if not isinstance(topic, dict) or not isinstance(topic.get("name"), str):

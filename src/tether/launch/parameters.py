@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import yaml
 
+from tether.brief import brief
 from tether.launch.errors import SubstitutionError
 from tether.launch.model import ParameterData, ParameterScalar
 from tether.launch.substitution import Scope, Template
@@ -63,6 +64,6 @@ def _uniform(name: str, value: object) -> ParameterData:
         if len(kinds) == 1 and kinds <= set(TYPES.values()):
             return value
     raise SubstitutionError(
-        f"parameter '{name}': {value!r} is no ROS parameter; expected bool, int, float, str or a list of one "
+        f"parameter '{name}': {brief(value)} is no ROS parameter; expected bool, int, float, str or a list of one "
         'of them that is not empty (for a text that looks like something else write type="str")'
     )

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tether.interrupts import held_interrupts
+from tether.interrupts import STOPS, held_interrupts
 
 
 def test_what_comes_meanwhile_is_noted_and_afterwards_it_interrupts_again() -> None:
@@ -16,6 +16,26 @@ def test_what_comes_meanwhile_is_noted_and_afterwards_it_interrupts_again() -> N
         assert (came, calls) == ([signal.SIGINT], [1])
     with pytest.raises(KeyboardInterrupt):
         signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("number", STOPS)
+def test_every_request_to_stop_is_held_and_its_handler_is_back_afterwards(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with held_interrupts() as came:
+        signal.raise_signal(number)
+    assert came == [number]
+    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_stays_so() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+    try:
+        with held_interrupts() as came:
+            signal.raise_signal(signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert came == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_what_came_before_there_was_anything_to_stop_stops_it_as_soon_as_there_is() -> None:

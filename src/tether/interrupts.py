@@ -1,4 +1,4 @@
-"""Ctrl-C where something must be written or brought down first."""
+"""Ctrl-C, and the other requests to stop, where something must be written or brought down first."""
 
 from __future__ import annotations
 
@@ -12,20 +12,30 @@ _HELD: list[list[int]] = []
 """What has come to each that holds interrupts now, the innermost last."""
 
 
+STOPS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""Ctrl-C; `kill`, `timeout` and systemd; a terminal that is closed."""
+
+
 class KeptInterrupt(KeyboardInterrupt):
-    """An interrupt whose text says, in one line, what was kept and how to go on."""
+    """An interrupt whose text says, in one line, what was kept and how to go on. number: the signal's."""
+
+    def __init__(self, text: str, number: int = signal.SIGINT) -> None:
+        self.number = int(number)
+        super().__init__(text)
 
 
 @contextmanager
 def held_interrupts(call: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
-    """Ctrl-C raises nothing meanwhile: each one calls `call` and is noted in the list, by the signal's number.
+    """A request to stop ends nothing meanwhile: each calls `call` and is noted in the list, by the signal's number.
 
     Within another one it begins with what has come to that: whoever asked to stop before there was anything to stop.
-    Nothing changes where the signal is ignored, as in a script's background, and in threads, which no signal reaches.
+    Nothing changes for a signal that is ignored, as in a script's background or under nohup, and in threads, which no
+    signal reaches.
     """
     came: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before in (signal.SIG_IGN, None):
+    before = {number: signal.getsignal(number) for number in STOPS}
+    before = {number: handler for number, handler in before.items() if handler not in (signal.SIG_IGN, None)}
+    if threading.current_thread() is not threading.main_thread():
         yield came
         return
 
@@ -33,8 +43,9 @@ def held_interrupts(call: Callable[[], None] = lambda: None) -> Iterator[list[in
         came.append(number)
         call()
 
-    signal.signal(signal.SIGINT, note)
     try:
+        for number in before:
+            signal.signal(number, note)
         if _HELD and _HELD[-1]:
             came[:0] = _HELD[-1]
             call()
@@ -44,4 +55,5 @@ def held_interrupts(call: Callable[[], None] = lambda: None) -> Iterator[list[in
         finally:
             _HELD.pop()
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

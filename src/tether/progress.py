@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from typing import TextIO
@@ -26,11 +27,12 @@ class Progress:
         left_s = (self._total - self._done) / rate
         text = f"{self._done}/{self._total} {self._what}, {rate:.2f}/s, {left_s:.0f} s left {note}".rstrip()
         if self._stream.isatty():
-            self._stream.write(f"\r\033[K{text}")
-            if self._done == self._total:
-                self._stream.write("\n")
-            self._stream.flush()
+            self._say(f"\r\033[K{text}" + ("\n" if self._done == self._total else ""))
         elif now_s - self._said_s > 30.0 or self._done == self._total:
             self._said_s = now_s
-            self._stream.write(text + "\n")
+            self._say(text + "\n")
+
+    def _say(self, text: str) -> None:
+        with contextlib.suppress(OSError):  # of a terminal that was closed: the work goes on without a reader
+            self._stream.write(text)
             self._stream.flush()

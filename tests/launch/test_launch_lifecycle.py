@@ -126,6 +126,40 @@ def test_name_that_two_nodes_answer_to_is_a_fault_and_the_other_graphs_node_is_l
     assert not [word for word in remote.asked if word.endswith("gate")]
 
 
+def test_answer_of_another_graphs_node_does_not_end_this_graph_before_its_own_is_silent_for_long(lineup, remote):
+    lineup.bring_up()
+    remote.twins.add("gate")
+    remote.states["gate"] = State.UNCONFIGURED
+    assert lineup.watch(1.0) == []
+    remote.states["gate"] = State.ACTIVE
+    remote.pass_time(DEADLINES.lost_s)
+    assert lineup.watch(1.0) == []
+    remote.states["gate"] = State.UNCONFIGURED
+    remote.pass_time(DEADLINES.lost_s)
+    (report,) = lineup.watch(1.0)
+    assert report.node == "gate" and report.state is State.UNKNOWN
+    assert "another graph runs in this ROS domain" in report.trouble
+    assert lineup.watch(1.0) == [], "it is told once"
+
+
+def test_answer_of_another_graphs_node_that_has_gone_meanwhile_is_not_taken_for_this_graphs(lineup, remote):
+    lineup.bring_up()
+    asked, states = [], remote.ask_states
+    remote.states["gate"] = State.UNCONFIGURED
+
+    def ask_states(nodes: Sequence[str], timeout_s: float) -> dict[str, State]:
+        asked.append(nodes)
+        if len(asked) == 2:
+            remote.states["gate"] = State.ACTIVE
+        return states(nodes, timeout_s)
+
+    remote.ask_states = ask_states
+    assert lineup.watch(1.0) == []
+    assert list(asked[1]) == ["gate"]
+    remote.states["gate"] = State.INACTIVE
+    assert [(report.node, report.trouble) for report in lineup.watch(1.0)] == [("gate", "is inactive, expected active")]
+
+
 def test_node_that_never_comes_is_named_with_the_deadline(lineup, remote):
     remote.absent.add("gate")
     with pytest.raises(NodeFaultError, match="'gate' did not offer its lifecycle services within 20 s"):

@@ -3,48 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 from graph_tools import wait_for
+from sim_command import Sim
 
 pytestmark = [pytest.mark.ros, pytest.mark.timeout(600)]
-
-RUN = "from tether.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
-SIM = ["sim", "--policy", "scripted", "--profile", "ideal", "--no-record", "--no-report", "--seed", "5"]
-
-
-class Sim:
-    """The command at a terminal of its own."""
-
-    def __init__(self, folder: Path, episodes: int) -> None:
-        self.folder = folder
-        ours, theirs = pty.openpty()
-        command = [sys.executable, "-c", RUN, *SIM, "--episodes", str(episodes)]
-        self._process = subprocess.Popen(command, cwd=folder, stderr=theirs, start_new_session=True)
-        os.close(theirs)
-        os.set_blocking(ours, False)
-        self._terminal, self._said = ours, b""
-
-    def said(self) -> str:
-        try:
-            while data := os.read(self._terminal, 4096):
-                self._said += data
-        except OSError:
-            pass  # nothing more for now, or for good
-        return self._said.decode()
-
-    def press(self) -> None:
-        self._process.send_signal(signal.SIGINT)
-
-    def end(self) -> int:
-        return self._process.wait(120.0)
 
 
 @pytest.mark.parametrize("episodes", [1, 400])
@@ -83,3 +50,17 @@ def test_a_run_without_a_result_leaves_the_latest_one_where_it_is(tmp_path: Path
     finally:
         sim.press()
     assert (runs / "latest").readlink() == Path(before.name)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_was_measured_is_written_when_it_is_told_to_end_or_its_terminal_goes(number: int, tmp_path: Path) -> None:
+    sim = Sim(tmp_path, 400)
+    try:
+        wait_for("an episode", lambda: "1/400 episodes" in sim.said())
+        sim.press(number)
+        assert sim.end() == 128 + number
+    finally:
+        sim.press()
+    result = json.loads((tmp_path / "runs/latest/result.json").read_text())
+    assert result["interrupted"] is True
+    assert 1 <= result["episodes"] < 400

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import select
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -15,6 +16,7 @@ from importlib import metadata
 from tether import __version__
 from tether.cli.streams import prepare_streams
 from tether.errors import TetherError
+from tether.interrupts import KeptInterrupt
 from tether.threads import use_one_thread
 
 _DESCRIPTION = """\
@@ -67,8 +69,8 @@ _DISTRIBUTION_OF = {"cv2": "opencv-python-headless", "faiss": "faiss-cpu", "PIL"
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point.
 
-    Exit status: 0 done, 1 what was asked for failed, 2 not understood or refused, 130 interrupted, 141 (as of other
-    programs) nobody reads the output any more.
+    Exit status: 0 done, 1 what was asked for failed, 2 not understood or refused, 130 interrupted (143 by SIGTERM,
+    129 by SIGHUP), 141 (as of other programs) nobody reads the output any more.
     """
     prepare_streams()
     try:
@@ -87,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as interrupt:
         sys.stderr.write(f"tether: interrupted{f': {interrupt}' if str(interrupt) else ''}\n")
-        return 130
+        return 128 + (interrupt.number if isinstance(interrupt, KeptInterrupt) else signal.SIGINT)
     except BrokenPipeError as error:
         if _nobody_reads():
             return 141

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tether.arguments import not_negative, positive
+from tether.errors import TetherError
 from tether.interrupts import KeptInterrupt, held_interrupts
 from tether.progress import Progress
 from tether.results import write_json
@@ -50,7 +51,7 @@ def add_parser(subparsers: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Run it. 0 when all episodes ran, whatever their success."""
     from tether.assembly import require_settings
-    from tether.eval.graph import GraphInterrupted, GraphRun, run_graph
+    from tether.eval.graph import GraphInterrupted, GraphRun, GraphRunError, run_graph
     from tether.eval.result import Setting, as_json, as_table
 
     a = arguments
@@ -64,7 +65,11 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             results = run_graph(graph, on_result=lambda result: progress.step(result.failure or "picked"))
         except GraphInterrupted as interrupt:
-            raise KeptInterrupt(_kept(folder, setting, a.episodes, interrupt.results)) from None
+            kept = _kept(folder, setting, a.episodes, interrupt.results, "interrupted")
+            raise KeptInterrupt(kept, interrupt.number) from None
+        except GraphRunError as error:
+            kept = _kept(folder, setting, a.episodes, error.results, "failed")
+            raise TetherError(f"{error}\n  {kept}") from error
         _leave_result(folder, as_json(setting, results))
     sys.stdout.write(as_table(setting, results))
     sys.stdout.write(f"  result  {folder / 'result.json'}\n")
@@ -82,13 +87,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _kept(folder: Path, setting: Setting, episodes: int, results: Sequence[EpisodeResult]) -> str:
-    """Write what an interrupted run has measured; what that is, and what runs the rest, in words."""
+def _kept(folder: Path, setting: Setting, episodes: int, results: Sequence[EpisodeResult], why: str) -> str:
+    """Write what a run has measured that was interrupted or failed; what that is, and what runs the rest, in words."""
     from tether.eval.result import as_json
 
     if not results:
         return "no episode had ended; nothing is kept"
-    _leave_result(folder, {**as_json(setting, results), "interrupted": True})
+    _leave_result(folder, {**as_json(setting, results), why: True})
     text = f"{len(results)} of {episodes} episodes are in {folder / 'result.json'}"
     left = episodes - len(results)
     return f"{text}; the rest: --seed {setting.seed + len(results)} --episodes {left}" if left else text

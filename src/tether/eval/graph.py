@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tether.bags import open_bag
 from tether.contracts import EpisodeResult
 from tether.errors import DeadlineError, TetherError
 from tether.eval.journal import read_results
@@ -22,15 +23,19 @@ _LINES_SHOWN = 12
 
 
 class GraphRunError(TetherError):
-    """The graph ended without having run all its episodes."""
+    """The graph ended without having run all its episodes. results: of those that had ended before."""
+
+    def __init__(self, message: str, results: Sequence[EpisodeResult] = ()) -> None:
+        self.results = tuple(results)
+        super().__init__(message)
 
 
 class GraphInterrupted(KeptInterrupt):
-    """Ctrl-C, and the graph has been brought down. results: of the episodes that ended before, maybe all of them."""
+    """Ctrl-C or the like; the graph has been brought down. results: of the episodes that had ended, maybe of all."""
 
-    def __init__(self, results: Sequence[EpisodeResult]) -> None:
+    def __init__(self, results: Sequence[EpisodeResult], number: int) -> None:
         self.results = tuple(results)
-        super().__init__(f"{len(results)} episodes had run through the graph; nothing of them is kept")
+        super().__init__(f"{len(results)} episodes had run through the graph; nothing of them is kept", number)
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,7 @@ def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None =
     """Run the graph to its end; results in order of seeds. Everything it started is gone afterwards.
 
     Raises GraphRunError, naming the process that failed, where episodes are missing at the end, and GraphInterrupted.
-    Ctrl-C stops the graph in order; another one does not wait for it.
+    Ctrl-C, SIGTERM and SIGHUP stop the graph in order; another one does not wait for it.
     """
     with tempfile.TemporaryDirectory(prefix="tether-run-") as folder, own_domain() as domain:
         results_file = Path(folder) / "results.jsonl"
@@ -86,15 +91,29 @@ def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None =
                         on_result(result)
                 said = len(results)
         if interrupts:
-            raise GraphInterrupted(results)
+            raise GraphInterrupted(results, interrupts[0])
     if len(results) < run.episodes:
         why = str(outcome.failure or f"ended after {outcome.first_exited or 'an interrupt'}")
         if outcome.failure is not None:
             why += "".join(f"\n    {line}" for line in outcome.failure.last_lines[-_LINES_SHOWN:])
         if run.log_dir is not None:
             why += f"\n  everything that was said: {run.log_dir / 'launch.log'}"
-        raise GraphRunError(f"the graph ran {len(results)} of {run.episodes} episodes: {why}")
+        raise GraphRunError(f"the graph ran {len(results)} of {run.episodes} episodes: {why}", results)
+    if run.bag is not None:
+        require_recorded(run.bag, results)
     return results
+
+
+def require_recorded(bag: Path, results: Sequence[EpisodeResult]) -> None:
+    """Raise GraphRunError where the recorder was ended before it had written the end of the recording."""
+    try:
+        with open_bag(bag) as opened:
+            losses = [f"{loss.where}: {loss.what}" for loss in opened.report().losses]
+    except TetherError as error:
+        losses = [str(error)]
+    if losses:
+        lost = "\n    ".join(losses)
+        raise GraphRunError(f"all {len(results)} episodes ran, but their recording is incomplete:\n    {lost}", results)
 
 
 def _wait(runner: Runner) -> Outcome | None:

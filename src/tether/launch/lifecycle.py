@@ -31,6 +31,9 @@ GONE_S = 1.5
 """So long services must be missing for their node to be gone: a starved node may drop out of discovery and return."""
 
 
+TWIN = "is there more than once: another graph runs in this ROS domain; end it or set ROS_DOMAIN_ID"
+
+
 class Transition(enum.Enum):
     """Transitions that the manager asks for."""
 
@@ -211,6 +214,7 @@ class Lineup:
                 self._missing_since_ns.pop(node, None)
         troubled = []
         for node in self._nodes:
+            twins = states.get(node, State.ACTIVE) is not State.ACTIVE and not self._is_own(node, states, timeout_s)
             if node in states:
                 self._heard_ns[node] = now_ns
                 state = states[node]
@@ -224,12 +228,24 @@ class Lineup:
                 silent_s = (now_ns - self._heard_ns[node]) / 1e9
                 if silent_s < self._deadlines.lost_s:
                     continue
-                state, trouble = State.UNKNOWN, f"has not told its state for {silent_s:.1f} s"
+                state, trouble = State.UNKNOWN, TWIN if twins else f"has not told its state for {silent_s:.1f} s"
             was_well = not self._reports[node].trouble
             self._note(node, state, trouble)
             if trouble and was_well:
                 troubled.append(self._reports[node])
         return troubled
+
+    def _is_own(self, node: str, states: dict[str, State], timeout_s: float) -> bool:
+        """Whether a state that no node of this graph should be in is its own, not that of another graph's node.
+
+        That other one may have gone while it was looked for: who is left is asked again. What is not known of this
+        graph's node is taken out of `states`.
+        """
+        alone = self._remote.is_alone(node)
+        again = self._remote.ask_states([node], timeout_s) if alone else {}
+        del states[node]
+        states.update(again)
+        return alone
 
     def _change(self, node: str, transition: Transition, seconds: float) -> None:
         self._note(node, State.CHANGING)
@@ -256,8 +272,7 @@ class Lineup:
         if not self._remote.is_alone(node):
             self._seen.discard(node)  # going down, it is left alone: the other graph's node would go down with it
             self._raised.discard(node)
-            what = "is there more than once: another graph runs in this ROS domain; end it or set ROS_DOMAIN_ID"
-            raise self._fault(node, what)
+            raise self._fault(node, TWIN)
 
     def _stop_one(self, node: str, transition: Transition, deadline_ns: int, shares: int) -> bool:
         """Ask for a transition with one share of the time left; return False when there is no yes."""

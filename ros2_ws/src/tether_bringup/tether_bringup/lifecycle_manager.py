@@ -28,10 +28,13 @@ from tether_ros.process import ignore_signals
 from tether import topics
 from tether.clock import SteadyClock
 from tether.codec import encode, sensors
+from tether.launch.domain import only_graph
 from tether.launch.lifecycle import Deadlines, Interrupted, Lineup, NodeFaultError, NodeReport, State
 from tether_bringup.remote import ServiceRemote
 
 OK, FAILED, BAD_PARAMETERS = 0, 1, 2
+_ENDING_S = 3.0
+"""So long a graph that is ending may still hold its place."""
 _LOST_S = {Mode.REALTIME: 5.0, Mode.LOCKSTEP: 60.0}
 """In lockstep everybody waits for the slowest: one tick may take long on a starved machine, and nothing is lost."""
 
@@ -74,8 +77,19 @@ class LifecycleManager(Node):
     def supervise(self) -> int:
         """Bring the nodes up, watch them until told to stop or one is lost, bring them down.
 
-        They are brought down whatever happens here, a fault of our own included. Returns the exit status.
+        They are brought down whatever happens here, a fault of our own included; another graph's nodes, which have the
+        same names, are not even asked for their state. Returns the exit status.
         """
+        domain = self.context.get_domain_id()
+        place = only_graph(domain, self.get_namespace(), _ENDING_S)
+        if place is None:
+            text = f"another graph of this machine runs in ROS domain {domain}; end it, or set ROS_DOMAIN_ID"
+            self._event(sensors.Severity.ERROR, "domain_taken", text)
+            return FAILED
+        with place:
+            return self._supervise()
+
+    def _supervise(self) -> int:
         try:
             return self._run()
         except Interrupted:

@@ -210,7 +210,10 @@ def event_message(
 
 def event_data(msg: Any) -> dict[str, Any]:
     """The data of a tether_msgs/Event; ValueError where it is no JSON object."""
-    data = json.loads(msg.data_json)
+    try:
+        data = json.loads(msg.data_json)
+    except RecursionError:
+        raise ValueError(f"data of event {msg.kind!r} are nested too deep") from None
     if not isinstance(data, dict):
         raise ValueError(f"data of event {msg.kind!r} is {type(data).__name__}, expected an object")
     return data

@@ -103,7 +103,7 @@ class Place:
             return Trial(fields["before"], fields["new"])
         except FileNotFoundError:
             return None
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return Trial(self.linked("previous"), self.linked("current") or "")
 
     def go_back(self, trial: Trial) -> None:

@@ -165,7 +165,7 @@ def manifest_fault(folder: Path) -> str | None:
         manifest = json.loads((folder / _MANIFEST).read_text(encoding="utf-8"))
     except OSError:
         return f"no {_MANIFEST}"
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return f"{_MANIFEST} is not JSON ({error})"
     facts = manifest if isinstance(manifest, dict) else {}
     file, named = facts.get("model_file"), facts.get("sha256")

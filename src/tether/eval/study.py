@@ -133,7 +133,7 @@ def cells_of(study: Study, path: Path) -> list[dict[str, Any]]:
         same |= {name: record[name] for name in ("task", "task_sha256", "skills_sha256")}
         taken = {(cell.row, cell.column) for cell in study.cells}
         twice = [f"{c['row']} at {c['column']}" for c in cells if (c["row"], c["column"]) in taken]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         fault = Fault(str(path), repr(error), "a result of `tether study`")
         raise InvalidInputError("study", [fault]) from error
     own = {**header(f"study {study.name}", study.seed), **_shared(study)}

@@ -37,7 +37,7 @@ def load(path: Path) -> tuple[Arrays, dict[str, Any]]:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
         meta = json.loads(arrays.pop(_META).tobytes())
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, KeyError, EOFError, RecursionError, zipfile.BadZipFile) as error:
         fault = Fault(str(path), str(error) or type(error).__name__, "an npz file that this module wrote")
         raise InvalidInputError(
             "learning state", [fault], "give a checkpoint or agent file of `tether train`"

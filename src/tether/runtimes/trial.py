@@ -86,7 +86,7 @@ def read_answer(name: RuntimeName, answer: Path, code: int, said: str) -> Trial:
         return Trial(name, f"its process crashed with signal {-code}")
     try:
         return parse(json.loads(answer.read_text(encoding="utf-8")), Trial, "trial")
-    except (OSError, ValueError, TetherError):
+    except (OSError, ValueError, RecursionError, TetherError):
         last = (said.strip().splitlines() or ["nothing said"])[-1]
         return Trial(name, f"its process ended with status {code}: {last[:200]}")
 

@@ -51,6 +51,6 @@ def read_shard(
             columns = {n: data[n] for n in names}
             meta = json.loads(data[_META].tobytes().decode())
             return columns, data[_LENGTHS], meta
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, RecursionError) as error:
         fault = Fault(str(path), str(error), "a shard of collected episodes")
         raise InvalidInputError("student data", [fault], "delete it and collect again") from error

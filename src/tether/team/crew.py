@@ -80,7 +80,7 @@ def as_text(path: Path) -> str:
             for line in content["record"]
         ]
         lines += [f"agent {h['agent']}, {h['at_s']:.2f} s after the begin: {h['what']}" for h in content["happenings"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         fault = Fault(str(path), str(error) or type(error).__name__, "a record of a task")
         raise InvalidInputError("run", [fault], "`tether agent run --agents` writes one an episode") from error
     return "\n".join([*lines, ""])

@@ -173,7 +173,13 @@ def _require_same(path: Path, config: FramesConfig) -> None:
     if not path.exists():
         path.write_text(json.dumps(wanted, indent=2) + "\n", encoding="utf-8")
         return
-    found = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        fault = Fault(str(path), "no JSON object", "the settings of the frames beside it")
+        raise InvalidInputError(f"frames in {path.parent}", [fault], "name another folder, or delete this one")
     if found != wanted:
         faults = [
             Fault(key, repr(found.get(key)), repr(wanted[key])) for key in wanted if found.get(key) != wanted[key]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tether.brief import brief
 from tether.config import bounded, load, parse, read_yaml
 from tether.errors import Fault, InvalidInputError
 
@@ -55,7 +56,9 @@ def test_all_faults_are_reported_together() -> None:
     assert "test.yaml: inner: gian: found an unknown key, expected one of gain" in found
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), True, "0.5", None, [0.5]])
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), 10**400, -(16**5000), True, "0.5", None, [0.5]], ids=brief
+)
 def test_what_is_no_finite_number_is_refused_for_a_number(value: object) -> None:
     assert len(faults({**GOOD, "inner": {"gain": value}})) == 1
 

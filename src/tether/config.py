@@ -160,7 +160,7 @@ def _made(make: Callable[[], Any], schema: type, where: str, faults: list[Fault]
         return make()
     except InvalidInputError as error:
         faults.extend(Fault(f"{where}: {f.where}", f.found, f.expected) for f in error.faults)
-    except ValueError as error:
+    except (ValueError, ArithmeticError) as error:
         faults.append(Fault(where, str(error), f"a valid {schema.__name__}"))
     return None
 
@@ -212,8 +212,12 @@ def _build_scalar(data: Any, schema: Any, where: str, faults: list[Fault]) -> An
     if schema is Any:
         return data
     if schema is float and isinstance(data, int | float) and not isinstance(data, bool):
-        if math.isfinite(data):
-            return float(data)
+        try:
+            number = float(data)
+        except OverflowError:  # a whole number of hundreds of digits
+            number = math.inf
+        if math.isfinite(number):
+            return number
         faults.append(Fault(where, brief(data), "a finite number"))
         return None
     if isinstance(schema, type) and issubclass(schema, Enum):

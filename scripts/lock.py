@@ -61,7 +61,7 @@ def wanted(pyproject: Path) -> dict[str, list[str]]:
         "sim": project["dependencies"] + extras["sim"],
         "train": extras["train"],
         "dev": extras["dev"] + extras["calibrate"],
-        "agent": extras["agent"],
+        "agent": extras["agent"] + extras["neo4j"] + extras["neo4j-tests"],
     }
 
 

@@ -258,6 +258,9 @@ def fact(name: str, value: object = True, **more: object) -> dict[str, object]:
         ([fact("holding", stamp_ns=2_000)], "later than its state"),
         ([fact("holding", value=1.0)], "true or false"),
         ([fact("holding", confidence=7.0)], "0 to 1"),
+        ([fact("holding", confidence=10**400)], "0 to 1"),
+        ([fact("holding", source=["joints"])], "texts for name and source"),
+        ([fact(["holding"])], "texts for name and source"),  # type: ignore[arg-type]
     ],
 )
 def test_a_state_that_cannot_be_goes_into_quarantine(
@@ -266,6 +269,30 @@ def test_a_state_that_cannot_be_goes_into_quarantine(
     body = {"run": "r", "stamp_ns": 1_500, "parameters": {}, "facts": facts}
     assert why in " ".join(memory.offer("state", body, PROVENANCE))
     assert memory.semantic.statements == 0
+
+
+@pytest.mark.parametrize("stamp_ns", [-1, 2**63])
+def test_a_state_at_a_time_that_no_clock_gives_goes_into_quarantine(memory: LongTermMemory, stamp_ns: int) -> None:
+    body = {"run": "r", "stamp_ns": stamp_ns, "parameters": {}, "facts": []}
+    assert "expected 0 to 2^63 - 1" in memory.offer("state", body, PROVENANCE)[0]
+
+
+def test_what_no_graph_can_hold_does_not_get_into_the_ledger(memories: Memories) -> None:
+    half = "\ud800"
+    with memories.open() as memory:
+        for run, parameters in ((half, {}), ("r", {"x": 10**400})):
+            body = {"run": run, "stamp_ns": 1_500, "parameters": parameters, "facts": [fact("holding")]}
+            assert memory.offer("state", body, PROVENANCE)
+        body = {"run": "r", "stamp_ns": 1_500, "parameters": {}, "facts": [fact("holding")]}
+        assert memory.offer("state", body, {**PROVENANCE, "commit": f"c0ffee{half}"}) == ()
+    with memories.open() as memory:
+        assert memory.semantic.query("SELECT ?c WHERE { ?s t:fact 'holding' ; t:commit ?c }") == [{"c": "c0ffee?"}]
+
+
+def test_a_thing_whose_parameter_is_called_as_the_graph_calls_its_own_is_refused(domain: Domain) -> None:
+    table = load_semantics(domain)
+    with pytest.raises(InvalidInputError, match="things: target: parameters: found kind"):
+        replace(table, things={**table.things, "target": replace(table.things["target"], parameters=("x", "kind"))})
 
 
 def test_an_older_state_of_a_run_after_a_newer_one_goes_into_quarantine(memory: LongTermMemory) -> None:

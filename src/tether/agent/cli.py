@@ -73,6 +73,7 @@ def _add_run(commands: Any) -> None:
     parser.add_argument(
         "--memory", type=Path, default=None, metavar="FOLDER", help="begin with what worked before, and learn (`agent`)"
     )
+    memory_cli.add_server_argument(parser)
     parser.add_argument("--runs", type=Path, default=None, help="folder for graphs and requests to the operator")
     parser.add_argument("--json", type=Path, default=None, help="result file; written after every episode")
     _domain_argument(parser)
@@ -210,12 +211,16 @@ def _memory(
     arguments: argparse.Namespace, domain: Domain, commit: str, stack: contextlib.ExitStack
 ) -> LongTermMemory | None:
     if arguments.memory is None:
+        if arguments.neo4j is not None:
+            raise InvalidInputError(
+                "run", [Fault("--neo4j", "no --memory", "--memory with it: the graph is made of it")]
+            )
         return None
     if arguments.script:
         raise InvalidInputError("run", [Fault("--memory", "--script", "one of them: a script recalls nothing")])
     from tether.memory.long_term import LongTermMemory
 
-    return stack.enter_context(LongTermMemory(arguments.memory, domain, commit=commit))
+    return stack.enter_context(LongTermMemory(arguments.memory, domain, commit=commit, store_url=arguments.neo4j))
 
 
 def _team(

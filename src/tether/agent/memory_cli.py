@@ -23,12 +23,24 @@ def add_parser(commands: Any) -> None:
     parser = commands.add_parser("memory", help="verify a memory, list its chains, ask its graph (extra `agent`)")
     parser.add_argument("folder", type=Path, help="as of `tether agent run --memory`")
     parser.add_argument(
-        "--query", metavar="SPARQL", default=None, help="ask the graph; names are `t:`, see docs/memory.md"
+        "--query",
+        metavar="SPARQL",
+        default=None,
+        help="ask the graph; names are `t:`, see docs/memory.md; Neo4j: Cypher",
     )
+    add_server_argument(parser)
     parser.add_argument("--keep", type=Path, metavar="PICTURE", help="remember what a place looks like")
     parser.add_argument("--like", type=Path, metavar="PICTURE", help="the places most alike, and how far they are off")
     parser.add_argument("--domain", type=Path, default=None, help="folder with domain.yaml, skills/ and tasks/")
     parser.set_defaults(run=_memory)
+
+
+def add_server_argument(parser: argparse.ArgumentParser) -> None:
+    """Where the memory's graph is to lie."""
+    parser.add_argument(
+        "--neo4j", metavar="URL", default=None,
+        help="keep the memory's graph on this server: neo4j://, neo4j+s://, bolt:// or bolt+s:// (extra `neo4j`)",
+    )  # fmt: skip
 
 
 def _memory(arguments: argparse.Namespace) -> int:
@@ -43,7 +55,8 @@ def _memory(arguments: argparse.Namespace) -> int:
     eyes = _eyes() if arguments.keep or arguments.like else None
     sees = None if eyes is None else eyes.session.manifest.sha256
     domain = load_domain(arguments.domain)
-    with LongTermMemory(arguments.folder, domain, commit=commit, eyes_sha256=sees) as memory:
+    opened = LongTermMemory(arguments.folder, domain, commit=commit, eyes_sha256=sees, store_url=arguments.neo4j)
+    with opened as memory:
         if eyes is not None and arguments.keep:
             refused = memory.see(_tokens(eyes, arguments.keep), str(arguments.keep), time.time_ns(), {})
             say("".join(f"not kept: {why}\n" for why in refused))

@@ -117,6 +117,11 @@ class Ledger:
         os.close(self._fd)
 
     @property
+    def id(self) -> str:
+        """Its name, 32 hexadecimal digits, which every entry carries."""
+        return self._id
+
+    @property
     def entries(self) -> Sequence[Entry]:
         """All of them, in order."""
         return self._entries

@@ -9,6 +9,7 @@ opened. What fails when it comes in is put into quarantine with the reason; a le
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +24,7 @@ from tether.agent.experience import RECALLED, Recalled
 from tether.agent.graph import RunGraph
 from tether.contracts import F32
 from tether.errors import Fault, InvalidInputError
+from tether.memory.graph_store import GraphStoreError, open_store
 from tether.memory.ledger import Entry, Ledger
 from tether.memory.procedural import CHAIN, TRIAL, ProceduralMemory, Record, chain_body, chain_of
 from tether.memory.semantic import KIND as STATE
@@ -45,26 +47,27 @@ class LongTermMemory:
         wall_ns: Callable[[], int] = time.time_ns,
         ledger: Ledger | None = None,
         eyes_sha256: str | None = None,
+        store_url: str | None = None,
     ) -> None:
         """commit: of the code that runs, for provenance; ledger: one of a test's own; eyes_sha256: of the model that
-        sees, None where nothing does, and then sightings are left where they are.
+        sees, None where nothing does, and then sightings are left where they are; store_url: of a Neo4j server for the
+        graph, None for the embedded one.
 
-        Raises MemoryRefusedError where the ledger is not to be believed, ModuleNotFoundError without the extra `agent`.
+        Raises MemoryRefusedError where the ledger is not to be believed, GraphStoreError for a URL, credentials or a
+        driver that cannot be, ModuleNotFoundError without the extra `agent`. A server that is not there is logged.
         """
         self._domain, self._commit, self._wall_ns = domain, commit, wall_ns
         self._table = load_semantics(domain)
-        self.semantic = SemanticMemory(self._table, domain)
         self.procedural = ProceduralMemory(domain)
         self.visual = None if eyes_sha256 is None else VisualMemory(domain, eyes_sha256)
         self._ledger = ledger or Ledger(folder)
-        for entry in self._ledger.entries:
-            if entry.kind == SIGHT and self.visual is None:
-                continue
-            faults = self._faults(entry.kind, entry.body)
-            if faults:  # signed and whole, but of other declarations or eyes than today's
-                _LOG.warning("entry %d is not used: %s", entry.sequence, "; ".join(faults))
-            else:
-                self._take(entry)
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._ledger.__exit__, None, None, None)
+            self._store = open_store(store_url, self._ledger.id)
+            undo.callback(self._store.close)
+            self.semantic = SemanticMemory(self._table, domain, self._store)
+            self._take_all()
+            undo.pop_all()
 
     def __enter__(self) -> LongTermMemory:
         return self
@@ -75,8 +78,13 @@ class LongTermMemory:
         self.close()
 
     def close(self) -> None:
-        """Free the folder."""
-        self._ledger.__exit__(None, None, None)
+        """Free the folder, and the graph's server."""
+        try:
+            self._store.close()
+        except GraphStoreError as error:
+            _LOG.warning("%s", error)
+        finally:
+            self._ledger.__exit__(None, None, None)
 
     @property
     def ledger(self) -> Ledger:
@@ -116,12 +124,14 @@ class LongTermMemory:
                 trial = _trial(chain.sha256, True, spent_s, "")
                 refused += self._keep(TRIAL, trial, provenance)
         self._ledger.confirm()
+        self._show()
         return tuple(refused)
 
     def offer(self, kind: str, body: Mapping[str, Any], provenance: Mapping[str, Any]) -> tuple[str, ...]:
         """Keep an entry that comes from elsewhere, if it passes every check that our own must. Why not, otherwise."""
         refused = tuple(self._keep(kind, body, provenance))
         self._ledger.confirm()
+        self._show()
         return refused
 
     def records(self) -> list[Record]:
@@ -165,6 +175,25 @@ class LongTermMemory:
         for entry in self._ledger.append([(kind, body)], provenance):
             self._take(entry)
         return []
+
+    def _show(self) -> None:
+        """Hand the graph's changes on. The ledger has them: a server that is gone holds nothing up."""
+        try:
+            self.semantic.flush()
+        except GraphStoreError as error:
+            _LOG.warning("the graph is behind, and is brought up to date the next time: %s", error)
+
+    def _take_all(self) -> None:
+        for entry in self._ledger.entries:
+            if entry.kind == SIGHT and self.visual is None:
+                continue
+            faults = self._faults(entry.kind, entry.body)
+            if faults:  # signed and whole, but of other declarations or eyes than today's
+                _LOG.warning("entry %d is not used: %s", entry.sequence, "; ".join(faults))
+            else:
+                self._take(entry)
+        if self._ledger.entries:
+            self._show()
 
     def _take(self, entry: Entry) -> None:
         """An entry without faults."""

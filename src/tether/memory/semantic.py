@@ -1,8 +1,8 @@
-"""Semantic memory: objects, places, parts and their relations as a graph that is asked in SPARQL.
+"""Semantic memory: objects, places, parts and their relations as a graph that is asked in SPARQL (Neo4j: Cypher).
 
 Filled from verified states of runs, each fact with its stamp, source and confidence. What is newer supersedes what was
-held, and nothing is thrown away. The graph is an index in memory (Oxigraph), rebuilt from the ledger when it is opened:
-only what was verified there gets in.
+held, and nothing is thrown away. The graph is an index (`tether.memory.graph_store`), rebuilt from the ledger when it
+is opened: only what was verified there gets in.
 
 `t:gripper t:holds t:red_cube` says what holds now. Beside it stands every statement that was ever made:
 `?s a t:Statement; t:subject ?x; t:relation ?r; t:object ?y; t:holds ?truth; t:stamp_ns ?ns; t:source ?from;
@@ -12,6 +12,7 @@ t:confidence ?c; t:run ?run; t:entry ?n`, with `t:superseded_by` once a newer on
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,15 +24,16 @@ from tether.agent.graph import Node
 from tether.agent.observing import SURE_M
 from tether.config import bounded, load
 from tether.errors import Fault, InvalidInputError
+from tether.memory.graph_store import Changes, GraphStore, Individual, Rows, Statement
 from tether.memory.ledger import Entry
 from tether.resources import resource_path
 
+_STAMP_MAX_NS = 2**63
+"""Of ROS 2's stamps, and of what the graph can hold."""
+_TAKEN = {"kind", "memory", "name", "part_of", "states", "type"}
+"""What the graph says of things itself, and no parameter can be called."""
 KIND = "state"
 """Of the ledger's entries that this memory is made from."""
-NAMESPACE = "urn:tether:"
-_PREFIXES = {"t": NAMESPACE, "xsd": "http://www.w3.org/2001/XMLSchema#"}
-_INTEGER, _DOUBLE, _BOOLEAN = (_PREFIXES["xsd"] + name for name in ("integer", "double", "boolean"))
-Rows = list[dict[str, str]]
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,8 @@ class SemanticTable:
         for name, thing in self.things.items():
             if thing.of and thing.of not in self.things:
                 faults.append(Fault(f"things: {name}: of", repr(thing.of), "a thing"))
+            for taken in _TAKEN.intersection(thing.parameters):
+                faults.append(Fault(f"things: {name}: parameters", taken, f"none of {', '.join(sorted(_TAKEN))}"))
         for name, relation in self.relations.items():
             ends = [text.split(" ")[0] for text in relation.ends]
             for what in (relation.subject, *([relation.object] if relation.object else []), *ends):
@@ -121,21 +125,22 @@ def state_body(
 
 
 class SemanticMemory:
-    """The graph. `faults` first, then `add`; `query` and `believed` ask."""
+    """The graph, and what is believed of it. `faults` first, then `add`; `query` and `believed` ask.
 
-    def __init__(self, table: SemanticTable, domain: Domain) -> None:
-        """Raises ModuleNotFoundError without the extra `agent`."""
-        import pyoxigraph
+    What is believed is kept here and never read back from the store, which is an index for `query` alone.
+    """
 
-        self._ox = pyoxigraph
-        self._table, self._domain = table, domain
-        self._store = pyoxigraph.Store()
-        self._newest: dict[tuple[str, str, str], tuple[Any, bool]] = {}
+    def __init__(self, table: SemanticTable, domain: Domain, store: GraphStore) -> None:
+        """store: an empty one, see `tether.memory.graph_store.open_store`."""
+        self._table, self._domain, self._store = table, domain, store
+        self._changes = Changes()
+        self._things: set[str] = set()
+        self._newest: dict[tuple[str, str, str], tuple[str, bool]] = {}
         self._last: tuple[str, int] = ("", 0)
         self.statements = 0
         for name, thing in table.things.items():
             if not thing.parameters:
-                self._thing(name, thing)
+                self._meet(name, thing, {})
 
     def faults(self, body: Mapping[str, Any]) -> list[str]:
         """Why a state may not be believed; empty where it may: names, types, bounds, times, and what excludes what."""
@@ -161,28 +166,22 @@ class SemanticMemory:
         return found
 
     def add(self, entry: Entry) -> None:
-        """Take a verified entry in that has no `faults`."""
+        """Take a verified entry in that has no `faults`. `flush` hands it on to the store."""
         body = entry.body
         self._last = (body["run"], body["stamp_ns"])
         for fact in body["facts"]:
             self._state(entry, fact, body["parameters"])
 
-    def query(self, sparql: str) -> Rows:
-        """Answer of SELECT (variables → texts), ASK (`{"": "true"}`) or CONSTRUCT. InvalidInputError for bad SPARQL.
+    def flush(self) -> None:
+        """Hand on what the store does not have yet; it is kept for the next time where GraphStoreError is raised."""
+        if self._changes:
+            self._store.apply(self._changes)
+            self._changes = Changes()
 
-        Names without a prefix of their own are `t:`; queries cannot change anything.
-        """
-        try:
-            answer = self._store.query(sparql, prefixes=_PREFIXES)
-        except SyntaxError as error:
-            fault = Fault("SPARQL", str(error), "SPARQL 1.1: SELECT, ASK or CONSTRUCT")
-            raise InvalidInputError("query", [fault]) from None
-        if isinstance(answer, self._ox.QueryBoolean):
-            return [{"": str(bool(answer)).lower()}]
-        if isinstance(answer, self._ox.QueryTriples):
-            return [{"s": _text(s), "p": _text(p), "o": _text(o)} for s, p, o in answer]
-        names = [variable.value for variable in answer.variables]
-        return [{n: _text(row[n]) for n in names if row[n] is not None} for row in answer]
+    def query(self, text: str) -> Rows:
+        """See `GraphStore.query`; by default the language is SPARQL."""
+        self.flush()
+        return self._store.query(text)
 
     def believed(self, name: str, parameters: Mapping[str, float]) -> bool | None:
         """What is held of a fact, whatever its age; None where nothing ever was."""
@@ -201,53 +200,45 @@ class SemanticMemory:
 
     def _state(self, entry: Entry, fact: Mapping[str, Any], parameters: Mapping[str, float]) -> None:
         relation = self._table.relations[fact["name"]]
+        for of in (relation.subject, relation.object):
+            if of:
+                self._meet(of, self._table.things[of], parameters)
         key = self._key(relation, parameters)
         subject, predicate, target = key
-        node = self._name(f"statement:{entry.sequence}-{fact['name']}")
-        holds = bool(fact["value"])
-        said = {
-            "subject": self._name(subject), "relation": self._name(predicate), "fact": self._literal(fact["name"]),
-            "holds": self._literal(str(holds).lower(), _BOOLEAN), "source": self._literal(fact["source"]),
-            "stamp_ns": self._literal(str(fact["stamp_ns"]), _INTEGER),
-            "confidence": self._literal(repr(float(fact["confidence"])), _DOUBLE),
-            "run": self._literal(entry.body["run"]), "entry": self._literal(str(entry.sequence), _INTEGER),
-            "commit": self._literal(str(entry.provenance.get("commit", ""))),
-        }  # fmt: skip
-        if target:
-            said["object"] = self._name(target)
-        self._add(node, "type", self._name("Statement"))
-        for name, value in said.items():
-            self._add(node, name, value)
+        name, holds = f"{entry.sequence}-{fact['name']}", bool(fact["value"])
+        self._changes.statements.append(
+            Statement(
+                name, subject, predicate, target, fact["name"], holds, fact["stamp_ns"], fact["source"],
+                float(fact["confidence"]), entry.body["run"], entry.sequence,
+                _whole(str(entry.provenance.get("commit", ""))),
+            )
+        )  # fmt: skip
         self.statements += 1
         if holds:
             for text in relation.ends:
                 whose, which = text.split(" ")
-                self._end(whose, which, node)
+                self._end(whose, which, name)
             if relation.single:
-                self._end(subject, predicate, node)
-        self._supersede(key, node)
-        self._newest[key] = (node, holds)
+                self._end(subject, predicate, name)
+        self._supersede(key, name)
+        self._newest[key] = (name, holds)
         if holds:
-            self._add(self._name(subject), predicate, self._now(key))
+            self._changes.holding[key] = True
 
-    def _end(self, subject: str, predicate: str, by: Any) -> None:
+    def _end(self, subject: str, predicate: str, by: str) -> None:
         """What the new statement makes untrue of others."""
-        for key, (node, holds) in list(self._newest.items()):
+        for key, (name, holds) in list(self._newest.items()):
             if key[:2] == (subject, predicate) and holds:
                 self._supersede(key, by)
-                self._newest[key] = (node, False)
+                self._newest[key] = (name, False)
 
-    def _supersede(self, key: tuple[str, str, str], by: Any) -> None:
+    def _supersede(self, key: tuple[str, str, str], by: str) -> None:
         known = self._newest.get(key)
         if known is None:
             return
-        self._add(known[0], "superseded_by", by)
+        self._changes.superseded.append((known[0], by))
         if known[1]:
-            quad = self._ox.Quad(self._name(key[0]), self._name(key[1]), self._now(key))
-            self._store.remove(quad)
-
-    def _now(self, key: tuple[str, str, str]) -> Any:
-        return self._name(key[2]) if key[2] else self._literal("true", _BOOLEAN)
+            self._changes.holding[key] = False
 
     def _key(self, relation: Relation, parameters: Mapping[str, float]) -> tuple[str, str, str]:
         return (
@@ -257,40 +248,32 @@ class SemanticMemory:
         )
 
     def _individual(self, name: str, parameters: Mapping[str, float]) -> str:
-        thing = self._table.things[name]
-        if not thing.parameters:
-            return name
-        values = {p: round(float(parameters.get(p, 0.0)), 4) for p in thing.parameters}
-        own = "_".join([name, *(f"{value:+.4f}" for value in values.values())])
-        if not list(self._store.quads_for_pattern(self._name(own), None, None)):
-            self._thing(own, thing)
-            for p, value in values.items():
-                self._add(self._name(own), p, self._literal(repr(value), _DOUBLE))
-        return own
+        return "_".join([name, *(f"{value:+.4f}" for value in _values(self._table.things[name], parameters).values())])
 
-    def _thing(self, name: str, thing: Thing) -> None:
-        self._add(self._name(name), "type", self._name(thing.kind.capitalize()))
-        if thing.of:
-            self._add(self._name(name), "part_of", self._name(thing.of))
+    def _meet(self, name: str, thing: Thing, parameters: Mapping[str, float]) -> None:
+        own = self._individual(name, parameters)
+        if own not in self._things:
+            self._things.add(own)
+            self._changes.things.append(Individual(own, thing.kind.capitalize(), thing.of, _values(thing, parameters)))
 
-    def _add(self, subject: Any, predicate: str, value: Any) -> None:
-        rdf_type = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-        verb = self._ox.NamedNode(rdf_type) if predicate == "type" else self._name(predicate)
-        self._store.add(self._ox.Quad(subject, verb, value))
 
-    def _name(self, name: str) -> Any:
-        return self._ox.NamedNode(NAMESPACE + name)
-
-    def _literal(self, text: str, kind: str | None = None) -> Any:
-        return self._ox.Literal(text, datatype=None if kind is None else self._ox.NamedNode(kind))
+def _values(thing: Thing, parameters: Mapping[str, float]) -> dict[str, float]:
+    return {p: round(float(parameters.get(p, 0.0)), 4) for p in thing.parameters}
 
 
 def _shape(body: Mapping[str, Any]) -> list[str]:
     if set(body) != {"run", "stamp_ns", "parameters", "facts"}:
         return [f"fields {', '.join(sorted(body))}: expected run, stamp_ns, parameters, facts"]
     found = []
-    if not isinstance(body["run"], str) or type(body["stamp_ns"]) is not int or not isinstance(body["facts"], list):
+    if (
+        not isinstance(body["run"], str)
+        or _whole(body["run"]) != body["run"]
+        or type(body["stamp_ns"]) is not int
+        or not isinstance(body["facts"], list)
+    ):
         found.append("run, stamp_ns or facts of another type")
+    elif not 0 <= body["stamp_ns"] < _STAMP_MAX_NS:
+        found.append(f"stamp {body['stamp_ns']} ns: expected 0 to 2^63 - 1")
     elif not isinstance(body["parameters"], dict) or not all(_finite(v) for v in body["parameters"].values()):
         found.append("parameters: finite numbers by name are expected")
     else:
@@ -301,6 +284,8 @@ def _shape(body: Mapping[str, Any]) -> list[str]:
 def _fact_shape(fact: Any) -> Iterable[str]:
     if not isinstance(fact, dict) or set(fact) != {"name", "value", "stamp_ns", "source", "confidence"}:
         yield f"{fact!r:.80}: expected name, value, stamp_ns, source, confidence"
+    elif not isinstance(fact["name"], str) or not isinstance(fact["source"], str):
+        yield f"{fact!r:.80}: expected texts for name and source"
     elif not isinstance(fact["value"], bool) or type(fact["stamp_ns"]) is not int or fact["stamp_ns"] < 0:
         yield f"{fact['name']}: expected true or false, and a stamp in ns"
     elif not _finite(fact["confidence"]) or not 0.0 <= fact["confidence"] <= 1.0:
@@ -308,8 +293,9 @@ def _fact_shape(fact: Any) -> Iterable[str]:
 
 
 def _finite(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
+    return type(value) in (int, float) and -sys.float_info.max <= value <= sys.float_info.max
 
 
-def _text(term: Any) -> str:
-    return str(term.value).removeprefix(NAMESPACE)
+def _whole(text: str) -> str:
+    """JSON can say halves of a character, which no graph can hold: `?` for each."""
+    return text.encode(errors="replace").decode()

@@ -134,6 +134,10 @@ def _pairs(element: Element) -> Iterator[str]:
             yield f"<param> has type '{attributes['type']}'; expected one of {', '.join(TYPES)}"
     if element.tag in ("arg", "let", "set_env", "env") and "$(" in attributes.get("name", ""):
         yield f"the name of <{element.tag}> must be plain text"
+    elif element.tag in ("set_env", "env") and "name" in attributes:
+        name = attributes["name"]
+        if not name or "=" in name:
+            yield f"<{element.tag}> has the name '{name}'; an environment variable has one, without '='"
 
 
 def _list(names: frozenset[str]) -> str:

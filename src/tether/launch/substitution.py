@@ -67,7 +67,10 @@ class Template:
             length += len(pieces[-1])
             if length > MAX_LENGTH:
                 raise SubstitutionError(f"the value grows beyond {MAX_LENGTH} characters")
-        return "".join(pieces)
+        text = "".join(pieces)
+        if "\0" in text:  # an argument's: XML has none
+            raise SubstitutionError(f"the value {text!r} has a NUL, which no process can be given")
+        return text
 
     def words(self) -> list[Template]:
         """Split at white space of the text; a substitution stays whole and within its word."""

@@ -25,6 +25,7 @@ from tether.launch.model import (
     ProcessPlan,
     qualified_name,
 )
+from tether.launch.parameter_file import require_parameter_file
 from tether.launch.substitution import Scope, Template
 from tether.launch.xmltree import Element
 
@@ -335,7 +336,8 @@ class _Reading:
         return ament.find_executable(package, executable, self.env)
 
     def _remap(self, file: _File, element: Element) -> tuple[str, str]:
-        return self._expand(file, element.attributes["from"]), self._expand(file, element.attributes["to"])
+        written = element.attributes
+        return attributes.remap(self._expand(file, written["from"]), self._expand(file, written["to"]))
 
     def _env(self, file: _File, element: Element) -> tuple[str, str]:
         return element.attributes["name"], self._expand(file, element.attributes["value"])
@@ -354,10 +356,9 @@ class _Reading:
         written = element.attributes
         if "from" in written:
             path = Path(self._expand(file, written["from"]))
-            if not path.is_file():
-                raise SubstitutionError(f"parameter file '{path}' does not exist")
+            require_parameter_file(path)
             return ParameterFile(path)
-        name = self._expand(file, written["name"])
+        name = attributes.parameter_name(self._expand(file, written["name"]))
         text, kind = written["value"], written.get("type")
         value = parameters.evaluate(name, text, self._template(file, text), kind, self._scope(file))
         return ParameterValue(name, value)

@@ -90,6 +90,32 @@ def test_rows_that_metadata_counts_and_the_database_does_not_have_are_lost(tmp_p
     assert (report.delivered, report.lost_messages) == (100, len(rows) - 100)
 
 
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [
+        ("DELETE FROM topics", None),
+        ("UPDATE messages SET topic_id = 99 WHERE id <= 26", 26),
+        ("UPDATE messages SET topic_id = 99, data = 'x' WHERE id <= 26", 26),
+        ("UPDATE messages SET timestamp = 'x' WHERE id <= 26", 26),
+        ("UPDATE messages SET data = 'x' WHERE id <= 14", 14),
+        ("UPDATE messages SET timestamp = 'x', topic_id = 99 WHERE id <= 9", 9),
+        ("UPDATE messages SET id = -id", 0),
+        ("UPDATE messages SET id = id - 10", 0),
+        ("UPDATE messages SET id = -9223372036854775808 WHERE id = 1", 0),
+        ("UPDATE messages SET id = 9223372036854775807 WHERE id = 1", 0),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_lost_once_and_every_other_is_read(
+    change: str, lost: int | None, tmp_path: Path, rows: list[Row]
+) -> None:
+    bag = BUILDERS["rosbag2-sqlite"](tmp_path, rows)
+    with sqlite3.connect(data_file(bag)) as connection:
+        connection.execute(change)
+    report = read(bag)
+    lost = len(rows) if lost is None else lost
+    assert (report.delivered, report.lost_messages) == (len(rows) - lost, lost), report.table()
+
+
 def test_what_stands_before_the_damage_in_an_indexed_chunk_without_checksum_is_kept(
     tmp_path: Path, rows: list[Row]
 ) -> None:

@@ -264,10 +264,13 @@ class Bag:
             held = None if file.storage.recorded is None else sum(file.storage.recorded.values())
             if stated is None or held is None:
                 continue
-            cut = [loss for loss in self._log.losses if loss.where.startswith(file.path.name) and loss.messages is None]
+            losses = [loss for loss in self._log.losses if loss.where.startswith(file.path.name)]
+            cut = [loss for loss in losses if loss.messages is None]
+            if file.format is FileFormat.SQLITE:  # of which rows without a topic are no messages
+                held += sum(loss.messages or 0 for loss in losses)
             if len(cut) == 1 and stated >= held:
                 self._log.add(replace(cut[0], messages=stated - held))
-            elif not cut and stated > held and file.format is FileFormat.SQLITE:  # which has no count of its own
+            elif not cut and stated > held and file.format is FileFormat.SQLITE:
                 what = f"metadata.yaml says {stated} messages, {held} rows are in the table"
                 self._log.add(Loss(LossKind.DAMAGED, file.path.name, what, stated - held))
             elif not cut and stated != held:

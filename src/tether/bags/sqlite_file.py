@@ -27,6 +27,8 @@ _FORMATS = {"ros2msg": DefinitionFormat.MSG, "ros2idl": DefinitionFormat.IDL}
 _NEAR = 4096
 """How many rows behind a damaged one are tried one by one before looking further away."""
 _FAR = 2**40
+_FIRST_ID, _NO_ROW = -(2**63), 2**63
+"""The least number that a row can have, and one that none can have: the table ends before it."""
 
 
 def open_sqlite(path: Path, name: str, log: LossLog) -> StorageFile:
@@ -151,41 +153,45 @@ class _Rows:
         self._blocks: list[Block] = []
         self._counts: dict[int, int] = dict.fromkeys(index_of.values(), 0)
         self._end_ns: int | None = None
-        self._orphans = 0
+        self._orphans = self._timeless = 0
         self._broken: list[str] = []
 
     def storage(self, topics: list[TopicInfo]) -> StorageFile:
         """Find every readable row, without reading the messages themselves."""
-        after = -1
+        start = _FIRST_ID
         while True:
             try:
-                self._walk(after)
+                self._walk(start)
                 break
             except sqlite3.Error as error:
-                # Past the last row seen, and past the place from which this walk began if it saw none.
-                base = max(self._last, after + 1)
+                # Past the last row seen, and past the place from which this walk began if it saw none; rosbag2 counts
+                # from 1.
+                base = self._last if self._last >= start else max(start, 0)
                 resumed = self._next_readable(base)
                 upto = "the end" if resumed is None else f"row {resumed}"
                 self._broken.append(f"after row {base} up to {upto}: {short_reason(error)}")
                 if resumed is None:
                     break
-                after = resumed - 1
+                start = resumed
         self._report()
         return StorageFile(topics, self._blocks, self._connection.close, dict(self._counts), self._end_ns)
 
-    def _walk(self, after: int) -> None:
-        """Index the rows with id > `after`; `self._last` is the last row seen, also when this raises."""
-        self._last = after
+    def _walk(self, start: int) -> None:
+        """Index the rows from id `start` on; `self._last` is the last row seen, also when this raises."""
+        self._last = start - 1
         ids, low, size = array("q"), 2**63, 0
-        query = "SELECT id, topic_id, timestamp, length(data) FROM messages WHERE id > ? ORDER BY id"
+        query = "SELECT id, topic_id, timestamp, length(data) FROM messages WHERE id >= ? ORDER BY id"
         try:
-            for row_id, topic_id, time, length in self._connection.execute(query, (after,)):
+            for row_id, topic_id, time, length in self._connection.execute(query, (start,)):
                 if row_id <= self._last:  # damaged pages can point back at each other
                     raise sqlite3.DatabaseError(f"row {row_id} is listed after row {self._last}")
                 self._last = row_id
                 topic = self._index_of.get(topic_id)
-                if topic is None or not isinstance(time, int):
+                if topic is None:
                     self._orphans += 1
+                    continue
+                if not isinstance(time, int):
+                    self._timeless += 1
                     continue
                 self._counts[topic] += 1
                 self._end_ns = time if self._end_ns is None else max(self._end_ns, time)
@@ -202,11 +208,11 @@ class _Rows:
         """The first row id past the damage behind `base`: one by one nearby, then in doubling strides."""
         for candidate in range(base + 1, base + _NEAR):
             if (found := self._probe(candidate)) is not None:
-                return found or None
+                return None if found == _NO_ROW else found
         stride = _NEAR
         while stride < _FAR:
             if (found := self._probe(base + stride)) is not None:
-                return self._earliest(base + stride // 2, base + stride) if found else None
+                return None if found == _NO_ROW else self._earliest(base + stride // 2, base + stride)
             stride *= 2
         return None
 
@@ -217,17 +223,18 @@ class _Rows:
                 bad = middle
             else:
                 good = middle
-        return self._probe(good) or None
+        found = self._probe(good)
+        return None if found == _NO_ROW else found
 
     def _probe(self, row_id: int) -> int | None:
-        """Id of the first row at or behind `row_id`; 0 if there is none; None if that place is unreadable."""
+        """Id of the first row at or behind `row_id`; `_NO_ROW` if there is none; None if that place is unreadable."""
         query = "SELECT id, topic_id, timestamp, length(data) FROM messages WHERE id >= ? ORDER BY id LIMIT 1"
         try:
             row = self._connection.execute(query, (row_id,)).fetchone()
         except sqlite3.Error:
             return None
         if row is None:
-            return 0
+            return _NO_ROW
         return int(row[0]) if row[0] >= row_id else None
 
     def _loader(self, ids: array[int]) -> Callable[[], list[RawRecord]]:
@@ -250,9 +257,10 @@ class _Rows:
 
     def _fetch(self, first: int, last: int) -> list[RawRecord]:
         query = "SELECT topic_id, timestamp, data FROM messages WHERE id BETWEEN ? AND ? ORDER BY id LIMIT ?"
+        most = min(last - first + 1, 2**63 - 1)
         return [
             (time, self._index_of[topic_id], data)
-            for topic_id, time, data in self._connection.execute(query, (first, last, last - first + 1))
+            for topic_id, time, data in self._connection.execute(query, (first, last, most))
             if topic_id in self._index_of and isinstance(time, int) and isinstance(data, bytes)
         ]
 
@@ -260,6 +268,9 @@ class _Rows:
         if self._orphans:
             where = f"{self._name}: rows of topics that the file does not declare"
             self._log.add(Loss(LossKind.DAMAGED, where, "their topic and type are unknown", self._orphans))
+        if self._timeless:
+            where = f"{self._name}: rows without a time"
+            self._log.add(Loss(LossKind.DAMAGED, where, "their timestamp is no whole number", self._timeless))
         stated, size = self._stated_bytes(), self._path.stat().st_size
         if self._broken:
             kind = LossKind.TRUNCATED if stated and stated > size else LossKind.DAMAGED

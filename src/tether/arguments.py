@@ -8,8 +8,14 @@ from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any
 
+from tether.brief import brief
+
 Table = Mapping[str, tuple[str, str]]
 """Name → the module that does it, with `add_arguments(parser)`, and what it is. Only a module that runs is imported."""
+
+MOST = 2**62
+"""The largest number that a command takes: a first seed and a number of episodes together are an integer of ROS still
+(64 bits with a sign), so that the core loop and the graph take the same ones."""
 
 
 def add_table_parser(
@@ -36,12 +42,12 @@ def chosen_module(command: str, table: Table, name: str) -> tuple[ModuleType, ar
 
 
 def positive(text: str) -> int:
-    """A whole number from 1 up."""
+    """A whole number from 1 to `MOST`."""
     return _at_least(text, 1)
 
 
 def not_negative(text: str) -> int:
-    """A whole number from 0 up."""
+    """A whole number from 0 to `MOST`."""
     return _at_least(text, 0)
 
 
@@ -50,6 +56,6 @@ def _at_least(text: str, low: int) -> int:
         value = int(text)
     except ValueError:
         value = low - 1
-    if value < low:
-        raise argparse.ArgumentTypeError(f"{text!r}: expected a whole number, at least {low}")
+    if not low <= value <= MOST:
+        raise argparse.ArgumentTypeError(f"{brief(text)}: expected a whole number, at least {low} and at most {MOST}")
     return value

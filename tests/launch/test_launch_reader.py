@@ -46,22 +46,6 @@ def test_command_line_has_launch_ros_order(prefix, tmp_path: Path):
     assert process.output is Output.BOTH
 
 
-@pytest.mark.parametrize("name", ["", "A=B", "="])
-@pytest.mark.parametrize(
-    "body", ['<set_env name="%s" value="x"/>', '<node pkg="pkg" exec="node"><env name="%s" value="x"/></node>']
-)
-def test_a_name_that_no_environment_takes_is_a_fault_with_its_line(prefix, name, body):
-    ((line, message),) = faults_of(prefix, f"<!-- -->\n{body % name}")
-    assert line == 3 and f"has the name '{name}'; an environment variable has one, without '='" in message
-
-
-@pytest.mark.parametrize("use", ['args="$(var a)"', 'namespace="$(var a)"', 'exec="$(var a)"'])
-def test_a_value_that_no_process_can_be_given_is_a_fault_with_its_line(prefix, use):
-    exec_ = "" if "exec" in use else 'exec="node"'
-    faults = faults_of(prefix, f'<arg name="a"/>\n<node pkg="pkg" {exec_} {use}/>', a="x\0y")
-    assert faults == [(3, "the value 'x\\x00y' has a NUL, which no process can be given")]
-
-
 def test_parameter_without_namespace_addresses_every_node(prefix):
     (process,) = plan_of(prefix, '<node pkg="pkg" exec="node" name="n"/>').processes
     assert process.parameter_document(ParameterValue("a", [1])).startswith("/**:\n")

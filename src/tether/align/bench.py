@@ -24,6 +24,7 @@ from types import ModuleType
 import numpy as np
 
 from tether.align.matcher import ApproximateMatcher
+from tether.arguments import not_negative, positive
 from tether.bench.figures import Benchmark, Metric, Ratio, in_turn
 from tether.errors import Fault, InvalidInputError
 
@@ -67,9 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help=f"checkout of ros2/message_filters or its __init__.py (default: ${ENVIRONMENT})",
     )
-    parser.add_argument("--messages", type=int, default=3000, help="messages a round, over all streams")
-    parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--messages", type=positive, default=3000, help="messages a round, over all streams")
+    parser.add_argument("--rounds", type=positive, default=7)
+    parser.add_argument("--seed", type=not_negative, default=0)
 
 
 def measure(arguments: argparse.Namespace) -> Benchmark:

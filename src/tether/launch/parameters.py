@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeVar
+
 import yaml
 
 from tether.brief import brief
@@ -9,6 +11,7 @@ from tether.launch.errors import SubstitutionError
 from tether.launch.model import ParameterData, ParameterScalar
 from tether.launch.substitution import Scope, Template
 
+_S = TypeVar("_S", bound=ParameterScalar)
 TYPES: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str}
 
 
@@ -52,17 +55,26 @@ def _typed(name: str, text: str, type_name: str) -> ParameterScalar:
         except ValueError:
             value = None
     if isinstance(value, kind) and isinstance(value, (bool, int, float)):
-        return value
+        return _within(name, value)
     raise SubstitutionError(f"parameter '{name}': {text!r} is not of type {type_name}")
+
+
+def _within(name: str, value: _S) -> _S:
+    """Return a value that ROS has a place for: its integers have 64 bits, one of them the sign."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise SubstitutionError(
+            f"parameter '{name}': {brief(value)} is no integer of ROS; expected -2**63 to 2**63 - 1"
+        )
+    return value
 
 
 def _uniform(name: str, value: object) -> ParameterData:
     if isinstance(value, (bool, int, float, str)):
-        return value
+        return _within(name, value)
     if isinstance(value, list) and value:
         kinds = {type(item) for item in value}
         if len(kinds) == 1 and kinds <= set(TYPES.values()):
-            return value
+            return [_within(name, item) for item in value]
     raise SubstitutionError(
         f"parameter '{name}': {brief(value)} is no ROS parameter; expected bool, int, float, str or a list of one "
         'of them that is not empty (for a text that looks like something else write type="str")'

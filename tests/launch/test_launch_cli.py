@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tether.bags.writer import BagWriter
 from tether.errors import InvalidInputError, TetherError
 from tether.launch import cli
 from tether.resources import resource_path
@@ -149,3 +150,38 @@ def test_bag_that_is_none_is_refused_before_anything_starts(tmp_path: Path):
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(InvalidInputError, match="no regular file"):
         dry_run("replay", f"bag:={tmp_path / 'pipe'}")
+
+
+@pytest.mark.parametrize(
+    ("file", "words", "expected"),
+    [
+        ("sim", ["episodes:=0"], {"episodes": "at least 1"}),
+        ("sim", ["seed:=-1", "truth_age_ms:=-5"], {"seed": "at least 0", "truth_age_ms": "at least 0"}),
+        ("sim", ["threads:=-4"], {"threads": "a whole number from 1"}),
+        ("sim", ["threads:=many"], {"threads": "a whole number from 1"}),
+        ("sim", ["policy:=classic", "truth_age_ms:=120"], {"truth_age_ms": "an oracle"}),
+        ("sim", ["policy:=scripted", "truth_age_ms:=120"], {}),
+        ("sim", ["policy:=classic", "truth_age_ms:=120", "arbiter:=oracle_teacher"], {}),
+        ("sim", ["policy:=classic", "truth_age_ms:=0"], {}),
+        ("robot", ["emulate:=true", "episodes:=0"], {"episodes": "at least 1"}),
+        ("agent", ["seed:=-1"], {"seed": "at least 0"}),
+        ("replay", ["rate:=0"], {"rate": "at least 0.1, at most 10"}),
+        ("replay", ["rate:=nan", "start_s:=-1"], {"rate": "at least 0.1", "start_s": "at least 0"}),
+        ("replay", ["rate:=0", "unpaced:=true"], {}),
+    ],
+)
+def test_numbers_that_a_node_of_ours_would_refuse_are_refused_before_anything_starts(
+    tmp_path: Path, file: str, words: list[str], expected: dict[str, str]
+):
+    if file == "replay":
+        with BagWriter(tmp_path / "bag"):
+            words = [*words, f"bag:={tmp_path / 'bag'}"]
+    elif not any(word.startswith("policy:=") for word in words):
+        words = [*words, "policy:=classic"]
+    found: dict[str, str] = {}
+    try:
+        assert dry_run(file, *words) == 0
+    except InvalidInputError as error:
+        found = {fault.where.split("'")[1]: fault.expected for fault in error.faults}
+    assert found.keys() == expected.keys()
+    assert all(found[name].startswith(text) for name, text in expected.items())

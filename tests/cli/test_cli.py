@@ -12,6 +12,7 @@ import pytest
 
 from tether import cli
 from tether.assembly import policy_kit
+from tether.cli import sim
 
 COMMANDS = [
     *("sim", "eval", "study", "train", "launch", "replay", "bench", "faults", "fuzz", "urdf", "agent", "gateway"),
@@ -327,3 +328,26 @@ def test_what_the_encoding_of_the_output_does_not_have_is_escaped(locale: dict[s
     assert b"Traceback" not in ended.stderr
     assert ended.returncode == 0
     assert b"robot\\u2026.urdf" in ended.stdout or b"robot\\udce2\\udc80\\udca6.urdf" in ended.stdout
+
+
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_sim_refuses_a_latest_that_is_no_link_before_the_first_episode(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    latest = tmp_path / "runs" / "latest"
+    (latest if kind == "folder" else latest.parent).mkdir(parents=True)
+    if kind == "file":
+        latest.write_text("mine", encoding="utf-8")
+    assert exit_status(["sim", "--policy", "classic", "--episodes", "1", "--no-record", "--no-report"]) == 2
+    assert f"runs/latest: found a {kind}, expected a link to the latest run" in capsys.readouterr().err
+    assert list(latest.parent.iterdir()) == [latest]
+
+
+def test_a_latest_that_cannot_be_replaced_leaves_no_link_of_its_own_behind(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    for folder in (run, tmp_path / "latest"):
+        folder.mkdir()
+    with pytest.raises(IsADirectoryError):
+        sim._leave_result(run, {})
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["latest", "run"]

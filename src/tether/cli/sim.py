@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tether.arguments import not_negative, positive
-from tether.errors import TetherError
+from tether.errors import Fault, InvalidInputError, TetherError
 from tether.interrupts import KeptInterrupt, held_interrupts
 from tether.progress import Progress
 from tether.results import write_json
@@ -100,7 +100,12 @@ def _kept(folder: Path, setting: Setting, episodes: int, results: Sequence[Episo
 
 
 def _new_run_folder(runs: Path) -> Path:
-    """A fresh folder named by the time."""
+    """A fresh folder named by the time; raises InvalidInputError where `latest` is not this command's to replace."""
+    latest = runs / "latest"
+    if os.path.lexists(latest) and not latest.is_symlink():
+        found = "a folder" if latest.is_dir() else "a file"
+        fault = Fault(str(latest), found, "a link to the latest run, which is made anew, or nothing")
+        raise InvalidInputError("runs", [fault], f"give it another name: `mv {latest} {runs / 'kept'}`")
     runs.mkdir(parents=True, exist_ok=True)
     name = time.strftime("%Y%m%d-%H%M%S")
     folder, number = runs / name, 1
@@ -116,4 +121,7 @@ def _leave_result(folder: Path, result: Mapping[str, Any]) -> None:
     write_json(folder / "result.json", result)
     link = folder.with_name(f".latest-{os.getpid()}")
     link.symlink_to(folder.name)
-    os.replace(link, folder.with_name("latest"))
+    try:
+        os.replace(link, folder.with_name("latest"))
+    finally:
+        link.unlink(missing_ok=True)

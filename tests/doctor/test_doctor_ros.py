@@ -58,7 +58,7 @@ def test_removed_workspace_in_the_path_warns(make_machine, tmp_path: Path) -> No
     assert "gone" in finding.found
 
 
-@pytest.mark.parametrize("value", ["-1", "102", "abc", "7 "])
+@pytest.mark.parametrize("value", ["-1", "102", "abc", "7 ", " 7", "7\n", "²", "５", "5" * 5000])
 def test_impossible_domain_fails(make_machine, value: str) -> None:
     assert ros.domain(make_machine(environ={"ROS_DOMAIN_ID": value}))[0].status is Status.FAIL
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -69,7 +70,7 @@ def domain(machine: Machine) -> list[Finding]:
     """Domain id, and whether other machines on the network can talk into this robot's graph."""
     text = machine.environ.get("ROS_DOMAIN_ID", "")
     expected = f"ROS_DOMAIN_ID from 0 to {DOMAIN_MAX}"
-    if text and not (text.isdigit() and int(text) <= DOMAIN_MAX):
+    if text and not (re.fullmatch(r"[0-9]{1,9}", text) and int(text) <= DOMAIN_MAX):
         fix = f"export ROS_DOMAIN_ID=<0…{DOMAIN_MAX}>, the same on every machine of this robot"
         return [Finding("domain", Status.FAIL, f"ROS_DOMAIN_ID={text}", expected, fix)]
     return [ok("domain", text or "0 (default)", expected)]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tether.brief import brief
 from tether.errors import Fault, InvalidInputError
 
 _POLL_S = 0.05
@@ -61,7 +63,7 @@ def _hold(name: str) -> socket.socket | None:
 
 def domain_number(text: str, where: str = "ROS_DOMAIN_ID") -> int:
     """The number of a ROS domain; raises InvalidInputError, which names `where`, for any other text."""
-    if text.isdecimal() and int(text) <= _LAST:
+    if re.fullmatch(r"[0-9]{1,9}", text) and int(text) <= _LAST:
         return int(text)
-    fault = Fault(where, repr(text), f"a whole number from 0 to {_LAST}; beyond, its ports are the system's")
+    fault = Fault(where, brief(text), f"a whole number from 0 to {_LAST}; beyond, its ports are the system's")
     raise InvalidInputError("ROS domain", [fault], "set the domain right, or leave it out")

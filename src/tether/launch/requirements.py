@@ -38,9 +38,9 @@ def _refusal(check: Callable[[LaunchPlan], None], plan: LaunchPlan) -> list[Inva
 
 def _require_domain(plan: LaunchPlan) -> None:
     inherited = os.environ.get("ROS_DOMAIN_ID", "")
-    for text in dict.fromkeys(process.env.get("ROS_DOMAIN_ID", inherited).strip() for process in plan.processes):
+    for text in dict.fromkeys(process.env.get("ROS_DOMAIN_ID", inherited) for process in plan.processes):
         if text:  # an empty one is no choice
-            given = plan.variables.get("domain", "").strip() == text
+            given = plan.variables.get("domain") == text
             domain_number(text, "argument 'domain'" if given else "ROS_DOMAIN_ID")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import signal
+import sqlite3
 import struct
 import subprocess
 import sys
@@ -13,12 +14,12 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from bag_making import BUILDERS, Row, write_mcap
+from bag_making import BUILDERS, Row, data_file, write_mcap
 from mcap.reader import make_reader
 
 from tether.bags import open_bag
 from tether.bags.mcap_walk import MAX_CHUNK_BYTES
-from tether.errors import TetherError
+from tether.errors import InvalidInputError, TetherError
 
 
 def zeros_packed(size: int) -> bytes:
@@ -118,3 +119,22 @@ def test_an_ended_command_removes_what_it_unpacked(tmp_path: Path, rows: list[Ro
     done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(scratch)}, check=False)
     assert done.returncode == 128 + signal.SIGTERM
     assert not list(scratch.iterdir())
+
+
+@pytest.mark.parametrize("table", ["messages", "topics", "message_definitions"])
+def test_a_view_in_the_place_of_a_table_is_not_asked_for_its_rows(table: str, tmp_path: Path, rows: list[Row]) -> None:
+    """It computes them, here without end."""
+    bag = BUILDERS["rosbag2-sqlite"](tmp_path, rows)
+    with sqlite3.connect(data_file(bag)) as connection:
+        columns = [row[1] for row in connection.execute(f"PRAGMA table_info({table})")]
+        connection.execute(f"ALTER TABLE {table} RENAME TO sound")
+        body = f"SELECT {', '.join(['1'] * len(columns))} UNION ALL SELECT {columns[0]} + 1{', 1' * (len(columns) - 1)}"
+        endless = f"WITH RECURSIVE r({', '.join(columns)}) AS ({body} FROM r) SELECT * FROM r"
+        connection.execute(f"CREATE VIEW {table} AS {endless}")
+    if table == "message_definitions":
+        with open_bag(bag) as opened:
+            assert opened.read_through().delivered == len(rows)
+            assert any("message_definitions is a view" in note for note in opened.report().notes)
+        return
+    with pytest.raises(InvalidInputError, match=f"a view that computes its rows, no table: {table}"):
+        open_bag(bag)

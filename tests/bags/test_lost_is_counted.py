@@ -177,3 +177,23 @@ def test_a_file_of_such_a_recording_that_is_gone_had_an_unknown_number_of_messag
     (loss,) = log.losses
     assert loss.kind is (LossKind.MISSING_FILE if left is None else LossKind.UNREADABLE_FILE)
     assert loss.messages is None
+
+
+@pytest.mark.parametrize("column", ["name", "type"])
+@pytest.mark.parametrize("value", ["NULL", "7", "x'ff'"])
+def test_messages_of_a_topic_without_name_or_type_are_lost_and_the_topic_is_not_made_up(
+    column: str, value: str, tmp_path: Path, rows: list[Row]
+) -> None:
+    bag = BUILDERS["rosbag2-sqlite"](tmp_path, rows)
+    with sqlite3.connect(data_file(bag)) as connection:
+        table = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'topics'").fetchone()[0]
+        connection.execute("ALTER TABLE topics RENAME TO sound")
+        connection.execute(table.replace(" NOT NULL", "").replace("TEXT", "BLOB"))
+        connection.execute("INSERT INTO topics SELECT * FROM sound")
+        (number, name) = connection.execute("SELECT id, name FROM topics ORDER BY id LIMIT 1").fetchone()
+        connection.execute(f"UPDATE topics SET {column} = {value} WHERE id = ?", (number,))
+    report = read(bag)
+    lost = sum(row[0] == name for row in rows)
+    assert {topic.name for topic in report.topics} == {row[0] for row in rows} - {name}
+    assert (report.delivered, report.lost_messages, report.lost_uncounted) == (len(rows) - lost, lost, 0)
+    assert any(f"topic {number} has no {column}; its messages are left out" in note for note in report.notes)

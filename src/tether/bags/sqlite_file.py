@@ -78,11 +78,20 @@ def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
     return {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
 
 
+def _stored(connection: sqlite3.Connection) -> set[str]:
+    """Tables that have pages of their own, in lower case. Views and virtual tables compute their rows, maybe no end
+    of them."""
+    query = "SELECT name FROM sqlite_master WHERE type = 'table' AND rootpage > 0"
+    return {str(table).lower() for (table,) in connection.execute(query)}
+
+
 def _topics(connection: sqlite3.Connection, name: str, log: LossLog) -> tuple[list[TopicInfo], dict[int, int]]:
     columns = _columns(connection, "topics")
     missing = {"id", "name", "type"} - columns or {"topic_id", "timestamp", "data"} - _columns(connection, "messages")
-    if missing:
-        found = f"no column {', '.join(sorted(missing))}"
+    computed = {"topics", "messages"} - _stored(connection)
+    if missing or computed:
+        lacking = f"no column {', '.join(sorted(missing))}"
+        found = lacking if missing else f"a view that computes its rows, no table: {', '.join(sorted(computed))}"
         raise InvalidInputError(
             "SQLite bag",
             [Fault(name, found, "a rosbag2 database with tables `topics` and `messages`")],
@@ -93,6 +102,10 @@ def _topics(connection: sqlite3.Connection, name: str, log: LossLog) -> tuple[li
     topics: list[TopicInfo] = []
     index_of: dict[int, int] = {}
     for row in _topic_rows(connection, f"SELECT {', '.join(['id', 'name', 'type', *fields])} FROM topics", name, log):
+        nameless = [field for field, value in (("name", row[1]), ("type", row[2])) if not isinstance(value, str)]
+        if nameless:  # its messages are found to be of a topic that is not declared
+            log.note(f"{name}: topic {row[0]} has no {' and no '.join(nameless)}; its messages are left out")
+            continue
         extra = dict(zip(fields, row[3:], strict=True))
         wire = str(extra.get("serialization_format", "cdr"))
         index_of[row[0]] = len(topics)
@@ -125,6 +138,9 @@ def _topic_rows(connection: sqlite3.Connection, select: str, name: str, log: Los
 
 def _definitions(connection: sqlite3.Connection, name: str, log: LossLog) -> dict[str, Definition]:
     if "encoded_message_definition" not in _columns(connection, "message_definitions"):
+        return {}
+    if "message_definitions" not in _stored(connection):
+        log.note(f"{name}: message_definitions is a view and no table; the store's definitions are used")
         return {}
     query = "SELECT topic_type, encoding, encoded_message_definition FROM message_definitions"
     try:

@@ -186,7 +186,7 @@ class _Connection:
     def _answer(self, name: str, fields: list[Any]) -> Parameters:
         engine = self._server.engine
         if name == "HELLO":
-            return {"server": self._server.agent, "connection_id": "bolt-1", "hints": {}}
+            return {"server": self._server.agent, "connection_id": "bolt-1", "hints": {"telemetry.enabled": True}}
         if name == "ROUTE":
             here = [f"127.0.0.1:{self._server.port}"]
             servers = [{"addresses": here, "role": role} for role in ("ROUTE", "READ", "WRITE")]

@@ -6,63 +6,28 @@ $TETHER_TEST_NEO4J_URL names.
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 import os
 import random
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("pyoxigraph", reason="needs the extra agent")
 pytest.importorskip("neo4j", reason="needs the extra neo4j")
-pytest.importorskip("kglite", reason="needs the extra neo4j-tests: an engine of openCypher")
+if importlib.util.find_spec("kglite") is None:
+    pytest.skip("needs the extra neo4j-tests: an engine of openCypher", allow_module_level=True)
 
-from bolt_server import BoltServer, Failure, Parameters, Table, node
 from memory_making import ENDS, HOLDS, OPEN, PROVENANCE, SHUT, THINGS, opened, state, thing
 
 from tether.errors import InvalidInputError
 from tether.memory import neo4j_store
 from tether.memory.graph_store import Changes, GraphStore, open_store
 from tether.memory.neo4j_store import Neo4jStore
-
-kglite = importlib.import_module("kglite")
-
-
-class Kglite:
-    """Runs the Cypher, in transactions; what only reads cannot write."""
-
-    def __init__(self) -> None:
-        self._graph = kglite.KnowledgeGraph()
-        self._transaction: Any = None
-
-    def begin(self, read_only: bool) -> None:
-        self._transaction = self._graph.begin_read() if read_only else self._graph.begin()
-
-    def run(self, text: str, parameters: Parameters) -> Table:
-        try:
-            answer = self._transaction.cypher(text, params=parameters)
-        except kglite.ReadOnlyError as error:
-            raise Failure("Neo.ClientError.Statement.AccessMode", str(error)) from None
-        except kglite.CypherError as error:
-            raise Failure("Neo.ClientError.Statement.SyntaxError", str(error)) from None
-        columns = list(answer.columns)
-        return columns, [[_value(row[column]) for column in columns] for row in answer]
-
-    def commit(self) -> None:
-        self._transaction.commit()
-
-    def rollback(self) -> None:
-        self._transaction.rollback()
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, dict) and set(value) == {"id", "labels", "properties"}:
-        return node(value["id"], value["labels"], {"name": value["properties"]["name"]})
-    return value
 
 
 @pytest.fixture
@@ -75,9 +40,12 @@ def server() -> Iterator[str]:
         store.close()
         yield named
         return
-    with BoltServer(Kglite()).serving() as one:
-        yield one.url()
-        assert one.faults == []
+    command = [sys.executable, str(Path(__file__).with_name("cypher_server.py"))]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as one:
+        assert one.stdout is not None
+        yield one.stdout.readline().strip()
+        faults, _ = one.communicate(timeout=30.0)
+        assert (json.loads(faults), one.returncode) == ([], 0)
 
 
 @pytest.fixture(params=["embedded", "server"])

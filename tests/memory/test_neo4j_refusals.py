@@ -72,6 +72,14 @@ def breaks_off(connection: socket.socket) -> None:
     connection.close()
 
 
+def answers_null(connection: socket.socket) -> None:
+    """Where Bolt has a map: SUCCESS null."""
+    connection.recv(20)
+    connection.sendall(b"\0\0\4\4")
+    connection.recv(4096)
+    connection.sendall(b"\0\3\xb1\x70\xc0\0\0")
+
+
 def is_silent(connection: socket.socket) -> None:
     connection.recv(20)
     connection.sendall(b"\0\0\4\4")
@@ -105,7 +113,7 @@ def said_of(url: str) -> str:
 
 
 @pytest.mark.parametrize("scheme", ["bolt", "neo4j", "bolt+s"])
-@pytest.mark.parametrize("serve", [closes, speaks_http, speaks_noise, breaks_off])
+@pytest.mark.parametrize("serve", [closes, speaks_http, speaks_noise, breaks_off, answers_null])
 def test_what_is_no_server_of_ours_is_named(
     listen: Listen, scheme: str, serve: Callable[[socket.socket], None]
 ) -> None:

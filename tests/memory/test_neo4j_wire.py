@@ -246,6 +246,10 @@ def test_a_deadlock_on_the_server_is_tried_again(server: BoltServer) -> None:
         ("Neo.ClientError.Statement.SyntaxError", InvalidInputError),
         ("Neo.ClientError.Statement.ParameterMissing", InvalidInputError),
         ("Neo.ClientError.Statement.AccessMode", InvalidInputError),
+        ("Neo.ClientError.Procedure.ProcedureNotFound", InvalidInputError),
+        ("Neo.ClientError.Security.Forbidden", GraphStoreError),
+        ("Neo.ClientError.Database.DatabaseNotFound", GraphStoreError),
+        ("Neo.ClientError.Transaction.TransactionTimedOutClientConfiguration", GraphStoreError),
         (UNKNOWN, GraphStoreError),
     ],
 )

@@ -138,3 +138,15 @@ def test_a_view_in_the_place_of_a_table_is_not_asked_for_its_rows(table: str, tm
         return
     with pytest.raises(InvalidInputError, match=f"a view that computes its rows, no table: {table}"):
         open_bag(bag)
+
+
+@pytest.mark.parametrize("left_bytes", [4, 8, 12])
+def test_a_packed_file_of_which_only_a_beginning_is_left_is_not_called_empty(left_bytes: int, tmp_path: Path) -> None:
+    file = tmp_path / "x.mcap.zstd"
+    file.write_bytes(zstandard.ZstdCompressor().compress(os.urandom(2**16))[:left_bytes])
+    with pytest.raises(InvalidInputError, match=rf"{left_bytes} bytes, of which \d bytes can be unpacked") as raised:
+        open_bag(file)
+    assert "breaks off" in str(raised.value)
+    file.write_bytes(zstandard.ZstdCompressor().compress(b""))
+    with pytest.raises(InvalidInputError, match="an empty file"):
+        open_bag(file)

@@ -62,12 +62,16 @@ def open_file(path: Path, log: LossLog, stack: ExitStack) -> OpenFile:
 
 def _open(path: Path, log: LossLog, stack: ExitStack) -> OpenFile:
     kind = sniff(path)
-    compression, plain = "", path
+    compression, plain, cut = "", path, ""
     if kind is FileFormat.ZSTD:
-        compression, plain = "zstd", _unpack(path, log, stack)
+        compression, plain, cut = "zstd", *_unpack(path, stack)
+        if cut:
+            log.add(Loss(LossKind.TRUNCATED, path.name, cut))
         kind = sniff(plain)
     if kind is None or kind is FileFormat.ZSTD:
         found = looks_like(plain) + (" once unpacked" if compression else "")
+        if cut:
+            found = f"{path.stat().st_size} bytes, of which {plain.stat().st_size} bytes can be unpacked: {cut}"
         raise InvalidInputError("bag", [Fault(path.name, found, "an MCAP, SQLite or ROS 1 file")])
     named = SUFFIXES.get(Path(path.name.removesuffix(".zstd")).suffix)
     if named is not None and named is not kind:
@@ -77,8 +81,8 @@ def _open(path: Path, log: LossLog, stack: ExitStack) -> OpenFile:
     return OpenFile(path, kind, compression, storage)
 
 
-def _unpack(path: Path, log: LossLog, stack: ExitStack) -> Path:
-    """Undo file compression into a temporary folder; of a file that was cut off, as much as there is."""
+def _unpack(path: Path, stack: ExitStack) -> tuple[Path, str]:
+    """Undo file compression into a temporary folder; of a file that was cut off, as much as there is, and why."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-bag-"))
     plain = Path(folder) / path.name.removesuffix(".zstd")
     whole, why = False, "zstd file compression breaks off"
@@ -101,9 +105,7 @@ def _unpack(path: Path, log: LossLog, stack: ExitStack) -> Path:
             whole = unpacker.eof
         except zstandard.ZstdError as error:
             why = f"{why} ({short_reason(error)})"
-    if not whole:
-        log.add(Loss(LossKind.TRUNCATED, path.name, why))
-    return plain
+    return plain, "" if whole else why
 
 
 def _too_big(path: Path, size: int, limit: int) -> InvalidInputError:

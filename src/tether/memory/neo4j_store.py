@@ -28,6 +28,8 @@ SCHEMES = ("neo4j", "neo4j+s", "bolt", "bolt+s")
 USER, PASSWORD = "TETHER_NEO4J_USER", "TETHER_NEO4J_PASSWORD"
 """Environment variables of the credentials; both unset for a server without."""
 _CONNECT_S, _RETRY_S, _DEADLINE_S = 5.0, 1.0, 30.0
+_ASKED_WRONGLY = ("Statement", "Procedure")
+"""Of the codes `Neo.ClientError.*`, those that are the question's and not the server's or the account's."""
 _FORM = f"{'://, '.join(SCHEMES)}://, with a host"
 _FIX = "pip install 'tether-robotics[neo4j]', or leave the URL out for the embedded graph"
 _SERVER_FIX = f"start the server, mend the URL, or set ${USER} and ${PASSWORD}; the embedded graph needs none"
@@ -113,7 +115,7 @@ class Neo4jStore:
             return rows
         except GraphStoreError as error:
             cause = error.__cause__
-            if isinstance(cause, exceptions.ClientError) and not isinstance(cause, exceptions.AuthError):
+            if isinstance(cause, exceptions.ClientError) and cause.category in _ASKED_WRONGLY:
                 fault = Fault("Cypher", str(cause.message), "Cypher that reads, with no parameter but $memory")
                 raise InvalidInputError("query", [fault]) from None
             raise
@@ -160,12 +162,11 @@ class Neo4jStore:
         return self._driver.session(bookmark_manager=self._bookmarks, **options)
 
     def _wait(self, work: Coroutine[Any, Any, Any]) -> Any:
-        exceptions = self._driver_package.exceptions
         try:
             return self._loop.run_until_complete(asyncio.wait_for(work, _DEADLINE_S))
         except (asyncio.TimeoutError, TimeoutError) as error:
             raise self._refused(f"no answer within {_DEADLINE_S:g} s") from error
-        except (exceptions.DriverError, exceptions.Neo4jError, OSError, ValueError) as error:
+        except Exception as error:  # the driver lets through what answers that are no Bolt make of its own code
             raise self._refused(f"{type(error).__name__}: {error}") from error
 
     def _refused(self, found: str) -> GraphStoreError:

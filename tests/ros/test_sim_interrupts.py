@@ -44,12 +44,15 @@ def test_a_run_without_a_result_leaves_the_latest_one_where_it_is(tmp_path: Path
     (runs / "latest").symlink_to(before.name)
     sim = Sim(tmp_path, 1)
     try:
-        wait_for("the run's folder", lambda: len(list(runs.iterdir())) == 3)
+        wait_for("the run's log", lambda: sim.log() != "")
         sim.press()
         assert sim.end() == 130
     finally:
         sim.press()
     assert (runs / "latest").readlink() == Path(before.name)
+    (made,) = {path.name for path in runs.iterdir()} - {before.name, "latest"}
+    expected = f"no episode had ended; in runs/{made} there is no result, only: log"
+    assert sim.said().splitlines()[-1] == f"tether: interrupted: {expected}"
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])

@@ -92,7 +92,11 @@ def _kept(folder: Path, setting: Setting, episodes: int, results: Sequence[Episo
     from tether.eval.result import as_json
 
     if not results:
-        return "no episode had ended; nothing is kept"
+        there = sorted(entry.name for entry in folder.iterdir())
+        if not there:
+            folder.rmdir()
+            return "no episode had ended; nothing is kept"
+        return f"no episode had ended; in {folder} there is no result, only: {', '.join(there)}"
     _leave_result(folder, {**as_json(setting, results), why: True})
     text = f"{len(results)} of {episodes} episodes are in {folder / 'result.json'}"
     left = episodes - len(results)

@@ -27,14 +27,16 @@ _DENSITY_MAX_KG_M3 = 25_000.0
 """Above osmium (22,590 kg/m³)."""
 _DENSITY_MIN_KG_M3 = 1.0
 """Below the air around it."""
+_REACH_MAX_M = 100.0
+"""No link reaches farther from its frame: Canadarm2, the longest robot arm in space, has 17.6 m over all its links."""
 _UNITS_FIX = "look at the units: kg m², not g mm² or g cm²"
 
 
 def inertia_against_size(robot: RawRobot, meshes: MeshCorners) -> Iterator[Finding]:
     """Find inertias too large or too small for the mass and the shapes of the link.
 
-    Where a mesh is not at hand the shape is unknown; the link is then compared with where its frames lie and
-    with the other links of the robot.
+    Where a mesh is not at hand the shape is unknown; the link is then compared with where its frames lie, with the
+    other links of the robot and with the largest of all robots.
     """
     possible = [body for body in bodies(robot) if body.possible]
     usual = _UsualSize([body.gyration_m for body in possible])
@@ -49,7 +51,10 @@ def inertia_against_size(robot: RawRobot, meshes: MeshCorners) -> Iterator[Findi
             yield from _against_reach(body, reach)
         else:
             frames = _frame_reach(body, children[body.link.name])
-            yield from _against_others(body, max(reach, frames), usual.without(body.gyration_m))
+            if body.gyration_m > _REACH_MAX_M:
+                yield _beyond_robots(body)
+            else:
+                yield from _against_others(body, max(reach, frames), usual.without(body.gyration_m))
 
 
 def _against_reach(body: Body, reach: float) -> Iterator[Finding]:
@@ -75,6 +80,25 @@ def _against_others(body: Body, reach: float, others: float | None) -> Iterator[
             f"its frames reach {reach:.2g} m and most other links are below {2 * others:.2g} m"
         )
         yield warning(Rule.INERTIA_SIZE, Kind.LINK, body.link.name, message, _UNITS_FIX, body.inertial.line)
+
+
+def _beyond_robots(body: Body) -> Finding:
+    high, across = body.moments[2], 2 * body.gyration_m
+    message = (
+        f"inertia {high:.3g} kg m² at {body.mass_kg:g} kg means a part {across:.3g} m across; "
+        f"those of robots reach {_REACH_MAX_M:g} m at most"
+    )
+    return error(Rule.INERTIA_SIZE, Kind.LINK, body.link.name, message, _UNITS_FIX, body.inertial.line)
+
+
+def centre_of_mass_away(robot: RawRobot) -> Iterator[Finding]:
+    """Find centres of mass farther from the link's frame than any robot's part reaches."""
+    for link in robot.links:
+        centre = None if link.inertial is None else link.inertial.origin.xyz
+        if link.inertial is not None and centre is not None and math.hypot(*centre) > _REACH_MAX_M:
+            message = f"its centre of mass lies {math.hypot(*centre):.3g} m from its frame; at most {_REACH_MAX_M:g}"
+            fix = "look at the units of the <inertial>'s origin: m, not mm"
+            yield error(Rule.INERTIA_SIZE, Kind.LINK, link.name, message, fix, link.inertial.line)
 
 
 class _UsualSize:
@@ -120,4 +144,4 @@ def mass_against_volume(robot: RawRobot) -> Iterator[Finding]:
             yield warning(Rule.MASS_SIZE, Kind.LINK, link.name, message, fix, link.inertial.line)
 
 
-RULES = (mass_against_volume,)
+RULES = (mass_against_volume, centre_of_mass_away)

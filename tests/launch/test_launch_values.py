@@ -19,6 +19,14 @@ def faults_of(prefix, body: str, **arguments: str) -> list[tuple[int, str]]:
     return [(fault.line, fault.message) for fault in raised.value.faults]
 
 
+def test_an_include_that_is_no_file_and_a_prefix_that_is_gone_are_called_what_they_are(prefix, tmp_path):
+    folder = f"included file '{tmp_path}' is a folder, a pipe or a device; expected a file"
+    assert faults_of(prefix, '<include file="$(dirname)"/>') == [(2, folder)]
+    assert faults_of(prefix, '<include file="/dev/null"/>')[0][1].endswith("expected a file")
+    with pytest.raises(LaunchFileError, match="AMENT_PREFIX_PATH names no folder that exists: /gone"):
+        read(prefix.launch_file('<node pkg="pkg" exec="node"/>'), {}, {"AMENT_PREFIX_PATH": "/gone"})
+
+
 @pytest.mark.parametrize("text", [str(2**63), str(-(2**63) - 1), f"[1, {2**64}]", "0x" + "f" * 5000])
 @pytest.mark.parametrize("kind", ["", 'type="int"'])
 def test_a_whole_number_that_ros_has_no_place_for_is_a_fault(prefix, text, kind):

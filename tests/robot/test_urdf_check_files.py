@@ -434,6 +434,7 @@ def test_package_installed_by_colcon_is_found_through_its_prefix(
         ("package://arm/Meshes/Part.stl", "mesh-case", "letter case differs"),
         ("../meshes/other.stl", "mesh-missing", "no such file"),
         ("../meshes", "mesh-missing", "is a folder"),
+        ("/dev/null", "mesh-missing", "is a pipe, a socket or a device"),
         ("..\\meshes\\Part.stl", "mesh-missing", "backslashes"),
         ("model://nobody/part.stl", "mesh-missing", "model 'nobody' was not found"),
         ("https://example.org/part.stl", "mesh-missing", "not fetched"),

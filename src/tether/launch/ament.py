@@ -26,7 +26,9 @@ def find_package_prefix(package: str, env: Mapping[str, str]) -> Path:
     for prefix in prefixes:
         if (prefix / "share/ament_index/resource_index/packages" / package).is_file():
             return prefix
-    searched = ", ".join(map(str, prefixes)) or "nothing: AMENT_PREFIX_PATH is empty or unset"
+    named = env.get("AMENT_PREFIX_PATH", "").strip(os.pathsep)
+    none = f"AMENT_PREFIX_PATH names no folder that exists: {named}" if named else "AMENT_PREFIX_PATH is empty or unset"
+    searched = ", ".join(map(str, prefixes)) or f"nothing: {none}"
     raise PackageNotFoundError(
         f"package '{package}' not found; searched {searched}. "
         "Build and install it, or add its prefix to AMENT_PREFIX_PATH"

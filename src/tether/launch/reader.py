@@ -277,7 +277,8 @@ class _Reading:
         if file.depth >= _MAX_INCLUDE_DEPTH:
             raise SubstitutionError(f"includes are nested {file.depth} deep; does '{path}' include itself?")
         if not path.is_file():
-            raise SubstitutionError(f"included file '{path}' does not exist")
+            what = "is a folder, a pipe or a device; expected a file" if path.exists() else "does not exist"
+            raise SubstitutionError(f"included file '{path}' {what}")
         file.included = True
         known = {name: value for name, value in given.items() if value is not None}
         self.variables.update(known)

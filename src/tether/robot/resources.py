@@ -102,6 +102,8 @@ def _existing(path: Path, uri: str) -> Resolution:
             return Resolution(path)
         if path.is_dir():
             return Resolution(None, f"{path.name!r} is a folder, not a file")
+        if path.exists():
+            return Resolution(None, f"{path.name!r} is a pipe, a socket or a device, not a file")
         other = _other_case(path)
     except (OSError, ValueError) as failure:
         return Resolution(None, f"cannot be looked up: {failure}")

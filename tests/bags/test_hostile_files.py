@@ -106,6 +106,19 @@ def test_a_file_that_metadata_names_thrice_is_read_once_and_not_missed(tmp_path:
     assert report.delivered == len(rows) and report.intact
 
 
+@pytest.mark.parametrize("tail", [b"x", b"seven b", b"\0" * 3_000_000])
+def test_bytes_behind_a_whole_packed_file_cost_nothing(tail: bytes, tmp_path: Path, rows: list[Row]) -> None:
+    whole = write_mcap(tmp_path / "x.mcap", rows).read_bytes()
+    half = len(whole) // 2
+    frames = b"".join(zstandard.ZstdCompressor().compress(part) for part in (whole[:half], whole[half:]))
+    skipped = b"\x50\x2a\x4d\x18\x02\0\0\0ab"
+    (tmp_path / "y.mcap.zstd").write_bytes(frames + skipped + tail)
+    with open_bag(tmp_path / "y.mcap.zstd") as bag:
+        report = bag.read_through()
+    assert report.delivered == len(rows) and report.intact
+    assert f"{len(tail)} bytes after the end of the zstd compression were not read" in report.table()
+
+
 def test_an_ended_command_removes_what_it_unpacked(tmp_path: Path, rows: list[Row]) -> None:
     bag = BUILDERS["rosbag2-mcap-file-zstd"](tmp_path, rows)
     code = (

@@ -64,7 +64,7 @@ def _open(path: Path, log: LossLog, stack: ExitStack) -> OpenFile:
     kind = sniff(path)
     compression, plain, cut = "", path, ""
     if kind is FileFormat.ZSTD:
-        compression, plain, cut = "zstd", *_unpack(path, stack)
+        compression, plain, cut = "zstd", *_unpack(path, log, stack)
         if cut:
             log.add(Loss(LossKind.TRUNCATED, path.name, cut))
         kind = sniff(plain)
@@ -81,7 +81,11 @@ def _open(path: Path, log: LossLog, stack: ExitStack) -> OpenFile:
     return OpenFile(path, kind, compression, storage)
 
 
-def _unpack(path: Path, stack: ExitStack) -> tuple[Path, str]:
+_SKIPPABLE = b"\x2a\x4d\x18"
+"""Bytes 1 to 3 of a frame that says nothing of the content (RFC 8878, 3.1.2)."""
+
+
+def _unpack(path: Path, log: LossLog, stack: ExitStack) -> tuple[Path, str]:
     """Undo file compression into a temporary folder; of a file that was cut off, as much as there is, and why."""
     folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-bag-"))
     plain = Path(folder) / path.name.removesuffix(".zstd")
@@ -96,6 +100,11 @@ def _unpack(path: Path, stack: ExitStack) -> tuple[Path, str]:
             while piece := packed.read(UNPACK_STEP_BYTES):
                 while piece:
                     if unpacker.eof:
+                        piece += packed.read(max(0, 4 - len(piece)))
+                        if not zstandard.FRAME_HEADER.startswith(piece[:4]) and piece[1:4] != _SKIPPABLE:
+                            rest = len(piece) + size - packed.tell()
+                            log.note(f"{path.name}: {rest} bytes after the end of the zstd compression were not read")
+                            return plain, ""
                         unpacker = zstandard.ZstdDecompressor().decompressobj()
                     out.write(unpacker.decompress(piece))
                     if out.tell() > limit:

@@ -57,6 +57,13 @@ def test_messages_that_fit_neither_are_corrupt_by_the_bags_own_definition(tmp_pa
     assert (loss.kind, loss.messages) == (LossKind.CORRUPT_MESSAGE, 1)
 
 
+def test_a_definition_that_cannot_be_read_is_not_called_missing(tmp_path: Path) -> None:
+    with open_bag(write(tmp_path / "x.mcap", b"][ {", [b"\x00\x01\x00\x00"], "foo_msgs/msg/Bar")) as bag:
+        (loss,) = bag.read_through().losses
+    assert loss.kind is LossKind.UNKNOWN_TYPE
+    assert loss.what == "foo_msgs/msg/Bar is defined unreadably in the bag and not in the type store"
+
+
 def test_pointer_of_git_lfs_is_named_with_what_fetches_the_bag(tmp_path: Path) -> None:
     path = tmp_path / "x.mcap"
     path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 3\n")

@@ -20,7 +20,7 @@ from tether import codec
 from tether.bags.definitions import ResolvedType, TypeResolver
 from tether.bags.files import OpenFile, open_file
 from tether.bags.layout import Layout, lay_out
-from tether.bags.model import BagMessage, Block, Encoding, RawRecord, TopicInfo
+from tether.bags.model import BagMessage, Block, DefinitionFormat, Encoding, RawRecord, TopicInfo
 from tether.bags.payload import header_stamp_ns, unpacked
 from tether.bags.playable import MAX_CLOCK_NS, is_topic_name, played_names
 from tether.bags.report import (
@@ -373,7 +373,9 @@ class Bag:
                     what = f"messages are {topic.encoding_name or 'of no stated encoding'}, not CDR or ROS 1"
                     yield Loss(LossKind.UNKNOWN_ENCODING, topic.name, what, count_unknown)
                 else:
-                    what = f"{topic.type} is defined neither in the bag nor in the type store"
+                    has_own = topic.definition.format is not DefinitionFormat.NONE
+                    in_bag = "unreadably in the bag and not" if has_own else "neither in the bag nor"
+                    what = f"{topic.type} is defined {in_bag} in the type store"
                     yield Loss(LossKind.UNKNOWN_TYPE, topic.name, what, count_unknown)
 
 

@@ -14,7 +14,7 @@ from tether.agent.execution import WORLD_ENDED
 from tether.agent.graph_agent import read_records
 from tether.contracts import EpisodeResult
 from tether.errors import DeadlineError
-from tether.eval.graph import GraphRunError
+from tether.eval.graph import GraphRunError, require_recorded
 from tether.eval.journal import read_results
 from tether.launch.domain import own_domain
 from tether.launch.reader import read
@@ -70,7 +70,7 @@ def run_graph(run: GraphRun, on_ran: Callable[[Ran], None]) -> list[Ran]:
         arguments = run.arguments(records_file, results_file, domain)
         plan = read(resource_path("launch", "agent.launch.xml"), arguments)
         ran: list[Ran] = []
-        with Runner(plan, log_dir=run.log_dir) as runner:
+        with Runner(plan, log_dir=run.log_dir, scratch=Path(folder)) as runner:
             outcome = None
             while outcome is None:
                 outcome = _wait(runner)
@@ -86,6 +86,8 @@ def run_graph(run: GraphRun, on_ran: Callable[[Ran], None]) -> list[Ran]:
         if outcome.failure is not None:
             why += "".join(f"\n    {line}" for line in outcome.failure.last_lines[-_LINES_SHOWN:])
         raise GraphRunError(f"the graph ran {len(ran)} of {len(run.seeds)} episodes: {why}")
+    if run.bag is not None:
+        require_recorded(run.bag)
     return ran
 
 

@@ -104,7 +104,7 @@ def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None =
     return results
 
 
-def require_recorded(bag: Path, results: Sequence[EpisodeResult]) -> None:
+def require_recorded(bag: Path, results: Sequence[EpisodeResult] = ()) -> None:
     """Raise GraphRunError where the recorder was ended before it had written the end of the recording."""
     try:
         with open_bag(bag) as opened:
@@ -113,7 +113,7 @@ def require_recorded(bag: Path, results: Sequence[EpisodeResult]) -> None:
         losses = [str(error)]
     if losses:
         lost = "\n    ".join(losses)
-        raise GraphRunError(f"all {len(results)} episodes ran, but their recording is incomplete:\n    {lost}", results)
+        raise GraphRunError(f"all episodes ran, but their recording is incomplete:\n    {lost}", results)
 
 
 def _wait(runner: Runner) -> Outcome | None:

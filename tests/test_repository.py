@@ -230,6 +230,16 @@ def test_core_runs_on_every_python_that_it_says() -> None:
 LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)")
 
 
+def test_whole_numbers_among_arguments_have_bounds() -> None:
+    wrong = [
+        at(path, node.lineno)
+        for path in python_files(CORE)
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.keyword) and node.arg == "type" and ast.unparse(node.value) == "int"
+    ]
+    assert not wrong, "use tether.arguments.positive or not_negative"
+
+
 def test_links_between_documents_lead_somewhere() -> None:
     pages = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
     broken = [

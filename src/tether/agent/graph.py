@@ -127,7 +127,7 @@ class RunGraph:
             events = [EdgeEvent(**{**event, "state": tuple(event["state"])}) for event in data.get("breakers", [])]
             made = {"nodes": nodes, "edges": edges, "timeliness": timeliness, "breakers": events}
             return RunGraph(**{**data, **made})
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             fault = Fault(str(path), str(error) or type(error).__name__, f"a run of format {FORMAT}")
             raise InvalidInputError("run", [fault], "`tether agent run` writes one an episode") from error
 

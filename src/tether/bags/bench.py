@@ -19,6 +19,7 @@ import numpy as np
 from rosbags.highlevel import AnyReader
 
 from tether import codec
+from tether.arguments import positive
 from tether.bags.player import NullSink, Player, PlayOptions, Unpaced
 from tether.bags.reader import open_bag
 from tether.bags.writer import BagWriter
@@ -32,7 +33,7 @@ _DDS_DEADLINE_S = 120.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the benchmark."""
     parser.add_argument("--bag", type=Path, help="bag to read (default: one minute of a run's sensors, made up)")
-    parser.add_argument("--rounds", type=int, default=15, help="measurements of each side, in turn (default 15)")
+    parser.add_argument("--rounds", type=positive, default=15, help="measurements of each side, in turn (default 15)")
     parser.add_argument("--no-dds", action="store_true", help="leave out the rate through DDS")
 
 

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from tether.arguments import not_negative, positive
 from tether.bench.figures import Benchmark, Metric
 from tether.contracts import EpisodeSpec
 from tether.errors import Fault, InvalidInputError
@@ -40,10 +41,10 @@ Aged = list[tuple[Reward, int]]
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the benchmark."""
-    parser.add_argument("--episodes", type=int, default=60, help="episodes to run of each sort (default: %(default)s)")
-    parser.add_argument("--runs", type=int, default=100, help="runs of 1,000 normal episodes (default: %(default)s)")
-    parser.add_argument("--injections", type=int, default=2000, help="of each fault (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: %(default)s)")
+    parser.add_argument("--episodes", type=positive, default=60, help="episodes of each sort (default: %(default)s)")
+    parser.add_argument("--runs", type=positive, default=100, help="of 1,000 normal episodes (default: %(default)s)")
+    parser.add_argument("--injections", type=positive, default=2000, help="of each fault (default: %(default)s)")
+    parser.add_argument("--seed", type=not_negative, default=0, help="of what is drawn (default: %(default)s)")
 
 
 def measure(arguments: argparse.Namespace) -> Benchmark:

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tether.arguments import positive
+from tether.arguments import not_negative, positive
 from tether.bench.encoder_sides import PARTS, SIDES, SUMMED, Part, Side, make_side
 from tether.bench.figures import Benchmark, Metric, Ratio
 from tether.contracts import U8
@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the benchmark."""
     parser.add_argument("--threads", type=positive, default=2, metavar="N", help="of each side (default %(default)s)")
     parser.add_argument("--rounds", type=positive, default=60, metavar="N", help="turns of each side (%(default)s)")
-    parser.add_argument("--seed", type=int, default=0, help="of the inputs and of the order of turns (default 0)")
+    parser.add_argument("--seed", type=not_negative, default=0, help="of inputs and order of turns (default 0)")
     parser.add_argument("--policy", default="student", help="student, or student@FOLDER (default %(default)s)")
     parser.add_argument(
         "--leave-out", action="append", default=[], choices=REFERENCE_SIDES, metavar="SIDE",

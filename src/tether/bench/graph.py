@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
+from tether.arguments import not_negative
 from tether.assembly import profile
 from tether.bench.figures import Benchmark, Metric, Ratio
 from tether.bench.peak import PLAYS_MAX, Play, search
@@ -46,7 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     modes = parser.add_mutually_exclusive_group()
     modes.add_argument("--composed", action="store_true", help="the stages before the gate share one process")
     modes.add_argument(
-        "--both", type=int, default=0, metavar="ROUNDS", help="separate and composed in turn, so many times each"
+        "--both",
+        type=not_negative,
+        default=0,
+        metavar="ROUNDS",
+        help="separate and composed in turn, as often each",
     )
     parser.add_argument(
         "--no-peak",

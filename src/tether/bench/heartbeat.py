@@ -11,6 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from tether.arguments import positive
 from tether.bench.figures import Benchmark, Metric, Ratio
 from tether.errors import Fault, InvalidInputError, TetherError
 from tether.launch.domain import own_domain
@@ -24,7 +25,7 @@ _WAYS = ("none", "composed", "separate", "bonds")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the benchmark."""
     parser.add_argument(
-        "--rounds", type=int, default=5, help="measurements of each way, in turn (default: %(default)s)"
+        "--rounds", type=positive, default=5, help="measurements of each way, in turn (default: %(default)s)"
     )
     parser.add_argument("--seconds", type=float, default=8.0, help="length of each (default: %(default)s)")
     parser.add_argument("--no-dds", action="store_true", help="only what needs no ROS: counting and monitoring")

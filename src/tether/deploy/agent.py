@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tether import __version__
+from tether.arguments import positive
 from tether.deploy.bundle import FORMAT
 from tether.deploy.errors import DeployError, Reason
 from tether.deploy.layout import Place, Trial
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--health-timeout", type=float, default=60.0, metavar="S", help="how long to wait for that (60)"
     )
-    parser.add_argument("--keep", type=int, default=3, metavar="N", help="versions to keep on the robot (3)")
+    parser.add_argument("--keep", type=positive, default=3, metavar="N", help="versions to keep on the robot (3)")
     parser.add_argument("--agent", type=Step, default=None, help=argparse.SUPPRESS)
     parser.add_argument("--version-id", default="", help=argparse.SUPPRESS)
 

@@ -26,6 +26,7 @@ from typing import TypeVar
 import psutil
 
 from tether.agent.calls import Feedback, Outcome, Status
+from tether.arguments import positive
 from tether.errors import InvalidInputError, TetherError
 from tether.gateway.journal import WorkerJournal
 from tether.gateway.records import PREFIX, Effect, GatewayConfig, Job
@@ -249,10 +250,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--redis", required=True, help="URL of the journal's server")
     parser.add_argument("--services", required=True, help="MODULE:FUNCTION that makes what runs the calls")
     parser.add_argument("--name", required=True, help="of this process, never used twice")
-    parser.add_argument("--concurrency", type=int, default=8)
-    parser.add_argument("--attempts-max", type=int, default=GatewayConfig.attempts_max)
+    parser.add_argument("--concurrency", type=positive, default=8)
+    parser.add_argument("--attempts-max", type=positive, default=GatewayConfig.attempts_max)
     parser.add_argument("--prefix", default=PREFIX)
-    parser.add_argument("--parent", type=int, default=None, help="end when this process does")
+    parser.add_argument("--parent", type=positive, default=None, help="end when this process does")
     arguments = parser.parse_args(argv)
     log_with_tasks(logging.INFO)
     worker = Worker(

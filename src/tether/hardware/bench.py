@@ -14,6 +14,7 @@ from itertools import pairwise
 from multiprocessing.synchronize import Event
 from pathlib import Path
 
+from tether.arguments import positive
 from tether.assembly import robot
 from tether.bench.figures import Benchmark, Metric
 from tether.clock import SteadyClock
@@ -34,7 +35,7 @@ _START_S = 20.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the benchmark."""
-    parser.add_argument("--cycles", type=int, default=500, help="cycles of the servo bus (default %(default)s)")
+    parser.add_argument("--cycles", type=positive, default=500, help="cycles of the servo bus (default %(default)s)")
     parser.add_argument("--seconds", type=float, default=10.0, help="time the IMU is read for (default %(default)s)")
 
 

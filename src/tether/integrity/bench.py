@@ -7,6 +7,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from tether.arguments import positive
 from tether.bench.figures import Benchmark, Metric
 from tether.integrity.critical import INITIAL, Item
 from tether.integrity.keeper import Keeper
@@ -15,7 +16,7 @@ from tether.integrity.store import Store
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the benchmark."""
-    parser.add_argument("--updates", type=int, default=500, help="updates (default: %(default)s)")
+    parser.add_argument("--updates", type=positive, default=500, help="updates (default: %(default)s)")
     parser.add_argument("--period-ms", type=float, default=10.0, help="time between them (default: %(default)s)")
     parser.add_argument(
         "--folder", type=Path, default=None, help="where the state lies while measured; its disk is part of it"

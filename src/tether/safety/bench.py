@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tether.arguments import positive
 from tether.bench.figures import Benchmark, Metric
 from tether.contracts import F64, TICK_NS, Command, ImuSample, JointSample, Mode, SampleRef, Source, Stream, Verdict
 from tether.errors import Fault, InvalidInputError
@@ -148,7 +149,7 @@ def _metric(values_ns: list[int]) -> Metric:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the benchmark."""
-    parser.add_argument("--ticks", type=int, default=20_000, help="ticks for each load (default: %(default)s)")
+    parser.add_argument("--ticks", type=positive, default=20_000, help="ticks for each load (default: %(default)s)")
 
 
 def measure(arguments: argparse.Namespace) -> Benchmark:

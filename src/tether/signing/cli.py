@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tether.arguments import positive
 from tether.errors import Fault, InvalidInputError, TetherError
 from tether.signing import release, shipped
 from tether.signing.ecdsa import PrivateKey, PublicKey
@@ -37,7 +38,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("files", nargs="*", type=Path, metavar="FILE", help="file or model folder to sign")
     parser.add_argument("--key", type=Path, help="private key to sign with (PEM, permissions 600)")
     parser.add_argument("--name", help="what it is; needed with --key, the same for all versions of it")
-    parser.add_argument("--release", type=int, metavar="N", help="its version, counting up; needed with --key")
+    parser.add_argument("--release", type=positive, metavar="N", help="its version, counting up; needed with --key")
     what = parser.add_mutually_exclusive_group()
     what.add_argument(
         "--shipped",

@@ -7,6 +7,7 @@ import argparse
 import mujoco
 import numpy as np
 
+from tether.arguments import positive
 from tether.assembly import make_world
 from tether.bench.figures import Benchmark, Metric, Ratio, in_turn
 from tether.contracts import Command, EpisodeSpec, Source
@@ -21,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of the benchmark."""
     parser.add_argument("--task", default="pick", help="task by name or file (default %(default)s)")
     parser.add_argument("--profile", default="real", help="profile by name or file (default %(default)s)")
-    parser.add_argument("--rounds", type=int, default=300, help="pairs of measurements (default %(default)s)")
+    parser.add_argument("--rounds", type=positive, default=300, help="pairs of measurements (default %(default)s)")
 
 
 def measure(arguments: argparse.Namespace) -> Benchmark:

@@ -50,6 +50,11 @@ def test_sim_starts_the_whole_graph_and_activates_the_world_last(prefix):
     assert parameters(plan, "lifecycle_manager")["may_finish"] == ["world"]
 
 
+@pytest.mark.parametrize("name", sorted(path.name for path in FOLDER.glob("*.launch.xml")))
+def test_nothing_is_written_into_a_run_of_tether_sim_unless_it_is_asked_for(name: str) -> None:
+    assert "runs/latest" not in (FOLDER / name).read_text(encoding="utf-8")
+
+
 def test_whose_boxes_a_student_gets_is_said_to_every_node_that_is_told_the_policy(prefix):
     plan = plan_of(prefix, "sim.launch.xml", policy="student@a", detector="yolo", yolo="some/model")
     for name in ("safety_supervisor", "camera_ingest", "fusion", "policy", "world"):

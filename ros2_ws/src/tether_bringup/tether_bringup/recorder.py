@@ -48,7 +48,7 @@ class RecorderNode(StageNode):
 
     def __init__(self) -> None:
         super().__init__("recorder")
-        self._bag = self.param("bag", "runs/latest/bag", "folder to record into; if it is taken, NAME-2, NAME-3, …")
+        self._bag = self.param("bag", "runs/launch/bag", "folder to record into; if it is taken, NAME-2, NAME-3, …")
         self._writer: BagWriter | None = None
         self._subscriptions_by_topic: dict[str, Subscription[Any]] = {}
         self._loosened: dict[str, QoSProfile] = {}

@@ -43,7 +43,7 @@ class BlackBoxNode(StageNode):
 
     def __init__(self) -> None:
         super().__init__("black_box")
-        self._folder = self.param("folder", "runs/latest/black_box", "folder for what trips leave, a folder each")
+        self._folder = self.param("folder", "runs/launch/black_box", "folder for what trips leave, a folder each")
         self._window_s = self.param("window_s", 30.0, "how much is kept in memory, in seconds")
         self._memory_mib = self.param("memory_mib", 64, "most memory for everything but pictures")
         self._pictures_mib = self.param(

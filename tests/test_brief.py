@@ -25,7 +25,11 @@ class Settings:
     gain: float = bounded(0.0, 1.0)
 
 
-@pytest.mark.parametrize("value", [yaml.safe_load(LISTS), 16**5000, "x" * 10**6, {"a": 16**5000}, {10**400: 1}], ids=id)
+@pytest.mark.parametrize(
+    "value",
+    [yaml.safe_load(LISTS), 16**5000, "x" * 10**6, {"a": 16**5000}, {10**400: 1}],
+    ids=["aliases", "number", "text", "number in it", "number as key"],
+)
 def test_whatever_it_is_it_is_shown_in_one_line(value: Any) -> None:
     assert 0 < len(brief(value)) <= 60
 

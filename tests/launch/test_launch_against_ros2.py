@@ -46,7 +46,8 @@ CASES = {
     "arguments": """
         <arg name="v" default="one two"/>
         <node pkg="pkg" exec="dump" args="--a  $(var v) b$(var v)c $(var v)$(var v) d e $(env T_NONE '')"/>
-        <node pkg="pkg" exec="dump" args="x"><remap from="a" to="b"/><remap from="c" to="$(var v)"/></node>
+        <arg name="w" default="one/two"/>
+        <node pkg="pkg" exec="dump" args="x"><remap from="a" to="b"/><remap from="c" to="$(var w)"/></node>
         <node pkg="pkg" exec="dump" args="it is (so) $x"/>
     """,
     "parameters": """

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # test folders are no packages; launch_reading is shared
+
 GRAPH = [
     ("tether_world", "world"),
     ("tether_world", "isaac_world"),

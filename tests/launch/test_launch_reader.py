@@ -6,21 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from launch_reading import faults_of, plan_of
 
-from tether.launch import LaunchFileError, LaunchPlan, parse_arguments, read
+from tether.launch import LaunchFileError, parse_arguments, read
 from tether.launch.model import Output, ParameterFile, ParameterValue
 from tether.launch.reader import read_arguments
-
-
-def plan_of(prefix, body: str, **arguments: str) -> LaunchPlan:
-    prefix.add("pkg", "node")
-    return read(prefix.launch_file(body), arguments, prefix.env)
-
-
-def faults_of(prefix, body: str, **arguments: str) -> list[tuple[int, str]]:
-    with pytest.raises(LaunchFileError) as raised:
-        plan_of(prefix, body, **arguments)
-    return [(fault.line, fault.message) for fault in raised.value.faults]
 
 
 def test_command_line_has_launch_ros_order(prefix, tmp_path: Path):

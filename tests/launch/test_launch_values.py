@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from launch_reading import faults_of, plan_of
 
-from tether.launch import LaunchFileError, LaunchPlan, read
+from tether.launch import LaunchFileError, read
 from tether.launch.model import ParameterValue
-
-
-def plan_of(prefix, body: str, **arguments: str) -> LaunchPlan:
-    prefix.add("pkg", "node")
-    return read(prefix.launch_file(body), arguments, prefix.env)
-
-
-def faults_of(prefix, body: str, **arguments: str) -> list[tuple[int, str]]:
-    with pytest.raises(LaunchFileError) as raised:
-        plan_of(prefix, body, **arguments)
-    return [(fault.line, fault.message) for fault in raised.value.faults]
 
 
 def test_an_include_that_is_no_file_and_a_prefix_that_is_gone_are_called_what_they_are(prefix, tmp_path):

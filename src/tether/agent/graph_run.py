@@ -13,16 +13,12 @@ from tether.agent.evaluation import Ran, Setting
 from tether.agent.execution import WORLD_ENDED
 from tether.agent.graph_agent import read_records
 from tether.contracts import EpisodeResult
-from tether.errors import DeadlineError
-from tether.eval.graph import GraphRunError, require_recorded
+from tether.eval.graph import GraphRunError, outcome_so_far, require_recorded
 from tether.eval.journal import read_results
 from tether.launch.domain import own_domain
 from tether.launch.reader import read
-from tether.launch.runner import Outcome, Runner
+from tether.launch.runner import Runner
 from tether.resources import resource_path
-
-_POLL_S = 0.2
-_LINES_SHOWN = 12
 
 
 @dataclass(frozen=True)
@@ -73,7 +69,7 @@ def run_graph(run: GraphRun, on_ran: Callable[[Ran], None]) -> list[Ran]:
         with Runner(plan, log_dir=run.log_dir, scratch=Path(folder)) as runner:
             outcome = None
             while outcome is None:
-                outcome = _wait(runner)
+                outcome = outcome_so_far(runner)
                 results = read_results(results_file)[len(ran) :]
                 records = read_records(records_file)  # the agent writes before the world does, so its word is there
                 for result in results:
@@ -82,10 +78,7 @@ def run_graph(run: GraphRun, on_ran: Callable[[Ran], None]) -> list[Ran]:
                     ran.append(_joined(records.get(result.spec.seed), result, mishap))
                     on_ran(ran[-1])
     if len(ran) < len(run.seeds):
-        why = str(outcome.failure or f"ended after {outcome.first_exited or 'an interrupt'}")
-        if outcome.failure is not None:
-            why += "".join(f"\n    {line}" for line in outcome.failure.last_lines[-_LINES_SHOWN:])
-        raise GraphRunError(f"the graph ran {len(ran)} of {len(run.seeds)} episodes: {why}")
+        raise GraphRunError(f"the graph ran {len(ran)} of {len(run.seeds)} episodes: {outcome.why()}")
     if run.bag is not None:
         require_recorded(run.bag)
     return ran
@@ -110,10 +103,3 @@ def _joined(record: dict[str, Any] | None, result: EpisodeResult, mishap: str) -
         decisions=record["decisions"],
         **record["deadline"],
     )
-
-
-def _wait(runner: Runner) -> Outcome | None:
-    try:
-        return runner.wait(_POLL_S)
-    except DeadlineError:
-        return None

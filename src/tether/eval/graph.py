@@ -19,7 +19,6 @@ from tether.launch.runner import Outcome, Runner
 from tether.resources import resource_path
 
 _POLL_S = 0.2
-_LINES_SHOWN = 12
 
 
 class GraphRunError(TetherError):
@@ -84,7 +83,7 @@ def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None =
         with held_interrupts(runner.ask_stop) as interrupts, runner:
             outcome = None
             while outcome is None:
-                outcome = _wait(runner)
+                outcome = outcome_so_far(runner)
                 results = read_results(results_file)
                 for result in results[said:]:
                     if on_result is not None:
@@ -93,9 +92,7 @@ def run_graph(run: GraphRun, on_result: Callable[[EpisodeResult], None] | None =
         if interrupts:
             raise GraphInterrupted(results, interrupts[0])
     if len(results) < run.episodes:
-        why = str(outcome.failure or f"ended after {outcome.first_exited or 'an interrupt'}")
-        if outcome.failure is not None:
-            why += "".join(f"\n    {line}" for line in outcome.failure.last_lines[-_LINES_SHOWN:])
+        why = outcome.why()
         if run.log_dir is not None:
             why += f"\n  everything that was said: {run.log_dir / 'launch.log'}"
         raise GraphRunError(f"the graph ran {len(results)} of {run.episodes} episodes: {why}", results)
@@ -116,7 +113,8 @@ def require_recorded(bag: Path, results: Sequence[EpisodeResult] = ()) -> None:
         raise GraphRunError(f"all episodes ran, but their recording is incomplete:\n    {lost}", results)
 
 
-def _wait(runner: Runner) -> Outcome | None:
+def outcome_so_far(runner: Runner) -> Outcome | None:
+    """How the launch has ended, looked at for a moment; None while it runs."""
     try:
         return runner.wait(_POLL_S)
     except DeadlineError:

@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tether.bags.player import MAX_RATE, MIN_RATE
 from tether.errors import Fault, InvalidInputError, raise_together
 from tether.launch.domain import domain_number
 from tether.launch.model import LaunchPlan, ParameterValue
 
 _RUN = {"episodes": (1, math.inf), "seed": (0, math.inf), "truth_age_ms": (0, math.inf)}
-_PLAYER = {"rate": (0.1, 10.0), "start_s": (0.0, math.inf)}
+_PLAYER = {"rate": (MIN_RATE, MAX_RATE), "start_s": (0.0, math.inf)}
 """What parameters of our nodes are at least and at most."""
 
 

@@ -34,6 +34,7 @@ from tether.launch.ros_log import log_environment
 from tether.launch.stopping import Stage, Stoppable, StopTimes, Stubborn, by_stage, stage_of, stop_stage
 
 _POLL_S = 0.02
+_LINES_SHOWN = 12
 _logger = logging.getLogger(__name__)
 
 
@@ -68,6 +69,12 @@ class Outcome:
     reason: EndReason
     first_exited: str | None
     failure: Failure | None
+
+    def why(self) -> str:
+        """The process that failed, with its last lines, or the one that ended first."""
+        if self.failure is None:
+            return f"ended after {self.first_exited or 'an interrupt'}"
+        return "\n    ".join([str(self.failure), *self.failure.last_lines[-_LINES_SHOWN:]])
 
 
 class RunningProcess:

@@ -16,6 +16,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -52,10 +53,13 @@ class FaultProbe(Node):
     """Everything happens on the executor's thread, but for reading standard input."""
 
     def __init__(
-        self, recording: BinaryIO, orders: queue.SimpleQueue[dict[str, Any] | None], answers: BinaryIO
+        self,
+        recording: BinaryIO,
+        orders: queue.SimpleQueue[dict[str, Any] | None],
+        answer: Callable[[dict[str, Any]], None],
     ) -> None:
         super().__init__("fault_probe")
-        self._answers = answers
+        self._answer = answer
         self.done = False
         self._recording = recording
         self._orders = orders
@@ -198,9 +202,6 @@ class FaultProbe(Node):
 
         client.call_async(request).add_done_callback(answered)
 
-    def _answer(self, words: dict[str, Any]) -> None:
-        _answer(self._answers, words)
-
 
 def _answer(answers: BinaryIO, words: dict[str, Any]) -> None:
     answers.write(json.dumps(words).encode() + b"\n")
@@ -225,10 +226,11 @@ def main() -> int:
     with own_stdout() as answers, Path(sys.argv[1]).open("wb") as recording:
         ensure_log_dir()
         rclpy.init(args=[], signal_handler_options=SignalHandlerOptions.NO)
-        probe = FaultProbe(recording, orders, answers)
+        answer = partial(_answer, answers)
+        probe = FaultProbe(recording, orders, answer)
         executor = DrainingExecutor(lambda: None)
         executor.add_node(probe)
-        _answer(answers, {"at_ns": time.monotonic_ns()})
+        answer({"at_ns": time.monotonic_ns()})
         while not probe.done:
             executor.spin_once(timeout_sec=0.1)
         executor.shutdown(timeout_sec=1.0)

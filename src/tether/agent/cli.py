@@ -23,7 +23,6 @@ from tether.results import header, require_writable, write_json
 if TYPE_CHECKING:
     from tether.agent.evaluation import Ran, Setting
     from tether.agent.graph_run import GraphRun
-    from tether.memory.long_term import LongTermMemory
     from tether.team.crew import Team
 
 
@@ -172,11 +171,12 @@ def _run(arguments: argparse.Namespace) -> int:
         if arguments.json is not None:
             write_json(arguments.json, {**head, **summary(ran)}, last=len(ran) == len(seeds))
 
-    if arguments.graph:
-        run_graph(_graph_run(arguments, setting, seeds), take)
-    else:
-        with contextlib.ExitStack() as stack:
-            memory = _memory(arguments, domain, head["commit"], stack)
+    with contextlib.ExitStack() as stack:
+        memory = memory_cli.opened(arguments, domain, head["commit"], stack)
+        if arguments.graph:
+            socket = None if memory is None else memory_cli.served(memory, domain, stack)
+            run_graph(_graph_run(arguments, setting, seeds, socket), take)
+        else:
             team = _team(arguments, domain, ways, stack)
             for one in episodes(setting, domain, ways, seeds, arguments.runs, memory, team):
                 take(one)
@@ -184,17 +184,15 @@ def _run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _graph_run(arguments: argparse.Namespace, setting: Setting, seeds: range) -> GraphRun:
+def _graph_run(arguments: argparse.Namespace, setting: Setting, seeds: range, memory: Path | None) -> GraphRun:
     from tether.agent.graph_run import GraphRun
 
     lockstep = not arguments.realtime
-    return GraphRun(setting, seeds, lockstep, arguments.runs, arguments.bag, arguments.domain)
+    return GraphRun(setting, seeds, lockstep, arguments.runs, arguments.bag, arguments.domain, memory=memory)
 
 
 def _refuse_what_does_not_go_together(arguments: argparse.Namespace) -> None:
     faults = []
-    if arguments.graph and arguments.memory is not None:
-        faults.append(Fault("--memory", "--graph", "one of them: the agent of the graph has none yet"))
     for name in ("realtime", "bag"):
         if getattr(arguments, name) and not arguments.graph:
             faults.append(Fault(f"--{name}", "no --graph", "--graph with it"))
@@ -205,22 +203,6 @@ def _refuse_what_does_not_go_together(arguments: argparse.Namespace) -> None:
         faults.append(Fault("--mishap", "agent_killed without --agents", "agents that can be killed"))
     if faults:
         raise InvalidInputError("run", faults)
-
-
-def _memory(
-    arguments: argparse.Namespace, domain: Domain, commit: str, stack: contextlib.ExitStack
-) -> LongTermMemory | None:
-    if arguments.memory is None:
-        if arguments.neo4j is not None:
-            raise InvalidInputError(
-                "run", [Fault("--neo4j", "no --memory", "--memory with it: the graph is made of it")]
-            )
-        return None
-    if arguments.script:
-        raise InvalidInputError("run", [Fault("--memory", "--script", "one of them: a script recalls nothing")])
-    from tether.memory.long_term import LongTermMemory
-
-    return stack.enter_context(LongTermMemory(arguments.memory, domain, commit=commit, store_url=arguments.neo4j))
 
 
 def _team(

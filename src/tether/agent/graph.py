@@ -114,19 +114,24 @@ class RunGraph:
             file.write((json.dumps(self.record(), indent=1) + "\n").encode())
 
     @staticmethod
+    def of_record(record: Mapping[str, Any]) -> RunGraph:
+        """The run that `record` gave, also after a turn through JSON. Raises ValueError, KeyError, TypeError."""
+        data = dict(record)
+        if data.pop("format") != FORMAT:
+            raise ValueError("another format")
+        nodes = [Node(**{**node, "facts": tuple(Fact(**fact) for fact in node["facts"])}) for node in data["nodes"]]
+        edges = [Edge(**{**edge, "expected": tuple(edge["expected"])}) for edge in data["edges"]]
+        kept = data.get("timeliness")
+        timeliness = None if kept is None else Timeliness(**kept)
+        events = [EdgeEvent(**{**event, "state": tuple(event["state"])}) for event in data.get("breakers", [])]
+        made = {"nodes": nodes, "edges": edges, "timeliness": timeliness, "breakers": events}
+        return RunGraph(**{**data, **made})
+
+    @staticmethod
     def read(path: Path) -> RunGraph:
         """A run that was saved. Raises InvalidInputError where the file is none."""
         try:
-            data = json.loads(path.read_text(encoding="utf-8"))
-            if data.pop("format") != FORMAT:
-                raise ValueError("another format")
-            nodes = [Node(**{**node, "facts": tuple(Fact(**fact) for fact in node["facts"])}) for node in data["nodes"]]
-            edges = [Edge(**{**edge, "expected": tuple(edge["expected"])}) for edge in data["edges"]]
-            kept = data.get("timeliness")
-            timeliness = None if kept is None else Timeliness(**kept)
-            events = [EdgeEvent(**{**event, "state": tuple(event["state"])}) for event in data.get("breakers", [])]
-            made = {"nodes": nodes, "edges": edges, "timeliness": timeliness, "breakers": events}
-            return RunGraph(**{**data, **made})
+            return RunGraph.of_record(json.loads(path.read_text(encoding="utf-8")))
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             fault = Fault(str(path), str(error) or type(error).__name__, f"a run of format {FORMAT}")
             raise InvalidInputError("run", [fault], "`tether agent run` writes one an episode") from error

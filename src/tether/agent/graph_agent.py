@@ -16,6 +16,7 @@ from tether.agent.desk import CallDesk, world_ended
 from tether.agent.domain import Domain
 from tether.agent.edges import EdgeBreakers
 from tether.agent.evaluation import save_run, skills_of, timeliness_of
+from tether.agent.experience import Experience
 from tether.agent.graph_robot import ClosedError, EpisodeBegun, GraphRobot
 from tether.agent.observing import place_of
 from tether.agent.robot import WorldEndedError
@@ -44,11 +45,19 @@ class Errand:
 class TaskLoop:
     """Runs the errand's task once in each episode."""
 
-    def __init__(self, robot: GraphRobot, domain: Domain, ways: Mapping[str, str], errand: Errand) -> None:
+    def __init__(
+        self,
+        robot: GraphRobot,
+        domain: Domain,
+        ways: Mapping[str, str],
+        errand: Errand,
+        memory: Experience | None = None,
+    ) -> None:
         if errand.task not in domain.tasks:
             known = ", ".join(domain.tasks)
             raise InvalidInputError("agent", [Fault("task", repr(errand.task), f"one of {known}")])
         self._robot, self._domain, self._ways, self._errand = robot, domain, ways, errand
+        self._memory = memory
         self._values = {p.name: p.default for p in domain.tasks[errand.task].parameters}
 
     def run(self) -> None:
@@ -63,14 +72,15 @@ class TaskLoop:
     def _episode(self, begun: EpisodeBegun) -> Outcome:
         robot, errand = self._robot, self._errand
         task_id = f"{errand.task}-{begun.seed}"
-        record: dict[str, Any] = {"retries": 0, "skills": (), "decisions": 0, "deadline": {}}
+        record: dict[str, Any] = {"retries": 0, "skills": (), "decisions": 0, "recalled": None, "deadline": {}}
         if errand.script:
             outcome = run_script(self._domain, robot, self._ways, errand.task, task_id)
         else:
-            run = runner_of(robot, self._domain, self._ways).run(errand.task, task_id, {})
+            run = runner_of(robot, self._domain, self._ways, memory=self._memory).run(errand.task, task_id, {})
             outcome = run.outcome
             record = {"retries": run.retries, "skills": skills_of(run.graph), "decisions": run.decisions}
             record |= {"deadline": timeliness_of(run.graph)}
+            record |= {"recalled": None if run.recalled is None else run.recalled.sha256}
             if errand.runs is not None:
                 save_run(errand.runs / task_id, run.graph, run.request, robot)
         if errand.results is not None:
@@ -170,12 +180,16 @@ class CallLoop:
 
 
 def runner_of(
-    robot: GraphRobot, domain: Domain, ways: Mapping[str, str], breakers: EdgeBreakers | None = None
+    robot: GraphRobot,
+    domain: Domain,
+    ways: Mapping[str, str],
+    breakers: EdgeBreakers | None = None,
+    memory: Experience | None = None,
 ) -> TaskRunner:
     """In lockstep deadlines are of the world's time; in real time of a steady clock, which a slow world cannot stop."""
     clock_ns = robot.now_ns if robot.lockstep else time.monotonic_ns
     settle_ns = SETTLE_NS if robot.lockstep else LIVE_SETTLE_NS
-    return TaskRunner(domain, robot, ways, settle_ns=settle_ns, clock_ns=clock_ns, breakers=breakers)
+    return TaskRunner(domain, robot, ways, memory, settle_ns=settle_ns, clock_ns=clock_ns, breakers=breakers)
 
 
 def read_records(path: Path) -> dict[int, dict[str, Any]]:

@@ -24,7 +24,7 @@ from tether.resources import resource_path
 @dataclass(frozen=True)
 class GraphRun:
     """How the graph is run. runs: takes each run's graph, and requests; bag: folder of the recording, None for none.
-    domain_folder: of the agent's domain, None for the one that ships."""
+    domain_folder: of the agent's domain, None for the one that ships; memory: socket of `tether.memory.link`."""
 
     setting: Setting
     seeds: Sequence[int]
@@ -33,6 +33,7 @@ class GraphRun:
     bag: Path | None = None
     domain_folder: Path | None = None
     log_dir: Path | None = None
+    memory: Path | None = None
 
     def arguments(self, records: Path, results: Path, domain: int) -> dict[str, str]:
         """Arguments of the launch file."""
@@ -52,7 +53,7 @@ class GraphRun:
             "results": str(results),
             "domain": str(domain),
         }
-        folders = {"bag": self.bag, "runs": self.runs, "agent_domain": self.domain_folder}
+        folders = {"bag": self.bag, "runs": self.runs, "agent_domain": self.domain_folder, "memory": self.memory}
         return arguments | {name: str(folder.absolute()) for name, folder in folders.items() if folder is not None}
 
 
@@ -101,5 +102,6 @@ def _joined(record: dict[str, Any] | None, result: EpisodeResult, mishap: str) -
         duration_s=record["duration_s"],
         skills=tuple(tuple(skill) for skill in record["skills"]),
         decisions=record["decisions"],
+        recalled=record["recalled"],
         **record["deadline"],
     )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tether.agent.domain import load_domain
+from tether.agent.domain import Domain, load_domain
 from tether.errors import Fault, InvalidInputError
 
 if TYPE_CHECKING:
+    from tether.agent.experience import Experience
     from tether.contracts import F32
+    from tether.memory.long_term import LongTermMemory
     from tether.vision.eyes import LearnedEyes
 
 _ALIKE = 5
@@ -41,6 +45,31 @@ def add_server_argument(parser: argparse.ArgumentParser) -> None:
         "--neo4j", metavar="URL", default=None,
         help="keep the memory's graph on this server: neo4j://, neo4j+s://, bolt:// or bolt+s:// (extra `neo4j`)",
     )  # fmt: skip
+
+
+def opened(
+    arguments: argparse.Namespace, domain: Domain, commit: str, stack: contextlib.ExitStack
+) -> LongTermMemory | None:
+    """The memory that `tether agent run` names, open until the stack is left; None where it names none."""
+    if arguments.memory is None:
+        if arguments.neo4j is not None:
+            raise InvalidInputError(
+                "run", [Fault("--neo4j", "no --memory", "--memory with it: the graph is made of it")]
+            )
+        return None
+    if arguments.script:
+        raise InvalidInputError("run", [Fault("--memory", "--script", "one of them: a script recalls nothing")])
+    from tether.memory.long_term import LongTermMemory
+
+    return stack.enter_context(LongTermMemory(arguments.memory, domain, commit=commit, store_url=arguments.neo4j))
+
+
+def served(memory: Experience, domain: Domain, stack: contextlib.ExitStack) -> Path:
+    """The socket by which the agent of a graph asks an open memory, until the stack is left."""
+    from tether.memory.link import MemoryServer
+
+    folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-memory-"))
+    return stack.enter_context(MemoryServer(memory, domain, Path(folder) / "socket")).path
 
 
 def _memory(arguments: argparse.Namespace) -> int:

@@ -24,9 +24,11 @@ from tether.agent.proof import require_proved
 from tether.codec import convert, decode, sensors
 from tether.contracts import U8
 from tether.contracts import Mode as GateMode
+from tether.errors import Fault, InvalidInputError
 from tether.ingest.encodings import ColourImage, decode_raw
 from tether.ingest.rejection import RejectedError
 from tether.lockstep import TickInputs
+from tether.memory.link import RemoteMemory
 from tether_agent.skill_server import SkillServer, spin
 
 _JOIN_S = 1.0
@@ -43,6 +45,7 @@ class AgentNode(StageNode):
         self._script = self.param("script", False, "the fixed script in the agent's place")
         self._serve = self.param("serve", False, "serve ExecuteSkill instead of running the task")
         self._runs = self.param("runs", "", "folder for graphs of runs and requests to a person; empty: none")
+        self._memory = self.param("memory", "", "socket of whoever has the agent's memory open; empty: none")
         self._results = self.param("results", "", "file that takes a line of JSON a task; empty: none")
 
     def build(self) -> None:
@@ -59,9 +62,10 @@ class AgentNode(StageNode):
             lockstep=self.mode is Mode.LOCKSTEP,
             silent_s=SILENT_S,
         )
+        memory = self._remote_memory()
         errand = Errand(self._task, self._script, _path(self._runs), _path(self._results))
         self._calls = CallLoop(robot, domain, ways) if self._serve else None
-        self._loop = self._calls or TaskLoop(robot, domain, ways, errand)
+        self._loop = self._calls or TaskLoop(robot, domain, ways, errand, memory)
         self._executor_thread = threading.get_ident()
         self.inlet(topics.EPISODE_START, self._on_start)
         self.inlet(topics.EPISODE_END, self._on_end)
@@ -70,6 +74,15 @@ class AgentNode(StageNode):
         self.inlet(topics.VERDICT, lambda msg: robot.on_mode(int(msg.episode), int(msg.tick), GateMode(msg.mode)))
         self._subscribe(topics.IMAGE, self._on_picture)
         self._inlets.pop()  # a graph without pictures is none of the agent's concern
+
+    def _remote_memory(self) -> RemoteMemory | None:
+        if not self._memory:
+            return None
+        if self._serve:
+            raise InvalidInputError("agent", [Fault("memory", "serve", "one of them: calls have no memory")])
+        memory = RemoteMemory(Path(self._memory))
+        self._undo.append(memory.close)
+        return memory
 
     def on_activate(self, state: Any) -> Any:
         """Begin to think."""

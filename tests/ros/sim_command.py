@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from graph_tools import wait_for
+
 RUN = "from tether.cli import main; import sys; sys.exit(main(sys.argv[1:]))"
 SIM = ["sim", "--policy", "scripted", "--profile", "ideal", "--no-record", "--no-report", "--seed", "5"]
 
@@ -33,6 +35,13 @@ class Sim:
         except OSError:
             pass  # nothing more for now, or for good
         return self._said.decode()
+
+    def until_said(self, text: str) -> None:
+        """Wait until the command has said it; fails with all that it and its graph have said."""
+        try:
+            wait_for(repr(text), lambda: text in self.said())
+        except AssertionError as error:
+            raise AssertionError(f"{error}; the command: {self.said()!r}; the graph:\n{self.log()}") from None
 
     def press(self, number: int = signal.SIGINT) -> None:
         self._process.send_signal(number)

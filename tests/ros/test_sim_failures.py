@@ -37,7 +37,7 @@ def test_a_second_graph_in_a_domain_is_refused_by_name_and_the_first_goes_on(dom
 def test_episodes_that_had_ended_before_the_graph_failed_are_written(domain: int, tmp_path: Path) -> None:
     sim = Sim(tmp_path, 400)
     try:
-        wait_for("an episode", lambda: "1/400 episodes" in sim.said())
+        sim.until_said("1/400 episodes")
         (fusion,) = (pid for pid, node in graph_processes(domain) if node == "fusion")
         os.kill(fusion, signal.SIGKILL)
         assert sim.end() == 2

@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.ros, pytest.mark.timeout(600)]
 def test_what_was_measured_is_written_when_it_is_interrupted_twice(episodes: int, tmp_path: Path) -> None:
     sim, latest = Sim(tmp_path, episodes), tmp_path / "runs" / "latest"
     try:
-        wait_for("an episode", lambda: f"1/{episodes} episodes" in sim.said())  # of 1: while the graph comes down
+        sim.until_said(f"1/{episodes} episodes")  # of 1: while the graph comes down
         assert not latest.exists()
         sim.press()
         time.sleep(0.3)
@@ -59,7 +59,7 @@ def test_a_run_without_a_result_leaves_the_latest_one_where_it_is(tmp_path: Path
 def test_what_was_measured_is_written_when_it_is_told_to_end_or_its_terminal_goes(number: int, tmp_path: Path) -> None:
     sim = Sim(tmp_path, 400)
     try:
-        wait_for("an episode", lambda: "1/400 episodes" in sim.said())
+        sim.until_said("1/400 episodes")
         sim.press(number)
         assert sim.end() == 128 + number
     finally:

@@ -74,6 +74,12 @@ class McapOutput:
         """Messages that are with the operating system."""
         return sum(self._sound.values())
 
+    def begin(self, serialized_metadata: str) -> None:
+        """Keep what is known of the recording before its first message, as rosbag2 does; what `finish` writes comes
+        later and holds. Where nothing is finished, `ros2 bag reindex` has custom data and distribution from here."""
+        self._writer.add_metadata("rosbag2", {"serialized_metadata": serialized_metadata})
+        self._mark_sound()
+
     def add(
         self,
         topic: str,

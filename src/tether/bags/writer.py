@@ -139,7 +139,7 @@ class BagWriter:
         self._files: list[metadata.FileEntry] = []
         _make_folder(path)
         try:
-            self._output = self._next_output()
+            self._begin_file()
             self._write_metadata()
         except OSError as error:
             raise BagError(
@@ -242,7 +242,7 @@ class BagWriter:
                 while self._in_hand:
                     if self._is_full(self._in_hand[0].log_time_ns):
                         self._finish_file()
-                        self._output = self._next_output()
+                        self._begin_file()
                     self._put(self._in_hand[0])
                     self._in_hand.popleft()
                 if time.monotonic() >= flush_at or closing:
@@ -292,6 +292,10 @@ class BagWriter:
 
     def _next_output(self) -> McapOutput:
         return self._make_output(self.path / f"{self.path.name}_{len(self._files)}.mcap", self._options)
+
+    def _begin_file(self) -> None:
+        self._output = self._next_output()
+        self._output.begin(metadata.dump(self._describe()))
 
     def _finish_file(self) -> None:
         self._files.append(self._output.entry())

@@ -83,6 +83,25 @@ def test_every_message_is_played_when_it_is_due(rate: float, bag: Bag, rows: lis
         assert due - 1 <= wall_ns <= due + 1_000
 
 
+class SlowSink(NullSink):
+    """Takes `each_s` for a message."""
+
+    def __init__(self, time: FakeTime, each_s: float) -> None:
+        super().__init__()
+        self._time, self._each_s = time, each_s
+
+    def message(self, topic: str, message: BagMessage) -> None:
+        self._time.sleep(self._each_s)
+
+
+def test_speed_is_the_one_that_a_slow_sink_left(bag: Bag, rows: list[Row]) -> None:
+    span_s = (rows[-1][2] - rows[0][2]) / 1e9
+    for each_s, reached in ((1e-9, 10.0), (span_s / len(rows), 1.0)):
+        time = FakeTime()
+        player = Player(bag, SlowSink(time, each_s), PlayOptions(pace=Rate(10.0)), clock=time, sleep=time.sleep)
+        assert player.play().speed == pytest.approx(reached, rel=0.05)
+
+
 def test_unpaced_plays_everything_without_waiting(bag: Bag, rows: list[Row]) -> None:
     log, time = play(bag, PlayOptions(pace=Unpaced()))
     assert len(log.messages) == len(rows) and time.ns == 1_000

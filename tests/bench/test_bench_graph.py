@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ from tether.bench.graph import _ratio, picture_size
 from tether.bench.peak import DROP_MAX, PLAYS_MAX, REPEATS, Peak, Play, find_peak, search
 from tether.bench.processes import Usage
 from tether.bench.way import Split, Way, joined, read_way
-from tether.codec import convert, encode
+from tether.codec import convert, encode, sensors
 from tether.codec.convert.decision import LOCKSTEP_TIMES, SteadyTimes
 from tether.contracts import (
     Command,
@@ -39,6 +40,7 @@ from tether.contracts import (
 )
 from tether.eval.report import write_report
 from tether.eval.result import Setting
+from tether.ingest.health import Health
 from tether.topics import Topic
 
 MS = 1_000_000
@@ -178,35 +180,10 @@ def test_recording_in_lockstep_has_no_times(tmp_path: Path) -> None:
     assert not (way.wait_ms or way.sensor_to_command_ms or way.interval_ms)
 
 
-def test_peak_is_found_between_what_was_kept_and_what_was_lost() -> None:
-    tried: list[float] = []
-
-    def drops(speed: float) -> float:
-        tried.append(speed)
-        return 0.0 if speed <= 3.3 else 2 * DROP_MAX
-
-    peak = find_peak(drops)
-    assert peak.lost is not None and peak.kept <= 3.3 < peak.lost
-    assert peak.lost - peak.kept <= MAX_RATE / 2**5
-    assert len(tried) == 6 and max(tried) == MAX_RATE
-
-
-def test_graph_that_keeps_up_with_the_fastest_player_is_said_to_do_at_least_that() -> None:
-    peak = find_peak(lambda speed: 0.0)
-    assert peak == Peak(MAX_RATE, None)
-    assert "at least" in peak.note("pictures", 30.0) and "300 Hz" in peak.note("pictures", 30.0)
-
-
-def test_graph_that_never_keeps_up_has_peak_0() -> None:
-    peak = find_peak(lambda speed: 1.0)
-    assert peak.kept == 0.0 and peak.lost is not None
-    assert "not" in peak.note("pictures", 30.0)
-
-
 SOURCE = Way(pictures=900, imu_samples=6000, decisions=600)
 
 
-def keeping_up_to(pictures: float, imu: float, tried: list[float]):
+def keeping_up_to(pictures: float, imu: float, tried: list[float], player: float = MAX_RATE):
     """A graph that keeps up with so many times the pictures, and so many times the IMU, and loses a tenth beyond."""
 
     def play(speed: float) -> Play:
@@ -215,9 +192,43 @@ def keeping_up_to(pictures: float, imu: float, tried: list[float]):
         taken = 6000 if speed <= imu else 5400
         decisions = round(594 / speed)  # made by the steady clock
         way = Way(features=looked_at, imu_taken=taken, decisions=decisions, sensor_to_command_ms=[speed], missed=1)
-        return Play(SOURCE, way, {"fusion": Usage(1.0, 2.0, 64.0)}, speed)
+        return Play(SOURCE, way, {"fusion": Usage(1.0, 2.0, 64.0)}, speed, min(speed, player))
 
     return play
+
+
+def test_peak_is_found_between_what_was_kept_and_what_was_lost() -> None:
+    tried: list[float] = []
+    once = functools.cache(keeping_up_to(3.3, 10.0, tried))
+    peak = find_peak(once, lambda play: play.picture_drops)
+    assert peak.lost is not None and peak.kept <= 3.3 < peak.lost
+    assert peak.lost - peak.kept <= MAX_RATE / 2**5
+    assert len(tried) == 6 and max(tried) == MAX_RATE
+
+
+def test_graph_that_keeps_up_with_the_fastest_player_is_said_to_do_at_least_that() -> None:
+    peak = find_peak(keeping_up_to(10.0, 10.0, []), lambda play: play.picture_drops)
+    assert peak == Peak(MAX_RATE, None)
+    assert "at least" in peak.note("pictures", 30.0) and "300 Hz" in peak.note("pictures", 30.0)
+
+
+def test_graph_that_never_keeps_up_has_peak_0() -> None:
+    peak = find_peak(keeping_up_to(0.0, 0.0, []), lambda play: play.picture_drops)
+    assert peak.kept == 0.0 and peak.lost is not None and not peak.by_player
+    assert "not" in peak.note("pictures", 30.0)
+
+
+def test_speed_that_the_player_does_not_reach_is_no_rate_of_the_graph() -> None:
+    """Nothing is lost of a play at ten times the speed that went on at 1.4 times."""
+    peak = find_peak(keeping_up_to(10.0, 10.0, [], player=1.4), lambda play: play.picture_drops)
+    assert peak.lost is not None and peak.kept <= 1.4 / (1 - DROP_MAX) < peak.lost
+    assert "the player did not reach" in peak.note("pictures", 30.0)
+
+
+def test_play_at_a_speed_not_reached_is_due_the_decisions_of_the_time_it_took() -> None:
+    way = Way(decisions=300)
+    assert Play(SOURCE, way, {}, speed=10.0, reached=2.0).decision_drops == 0.0
+    assert Play(SOURCE, way, {}, speed=10.0, reached=1.0).decision_drops == pytest.approx(0.5)
 
 
 def figures(way: Way, usage) -> dict[str, Metric]:
@@ -245,6 +256,8 @@ def test_peaks_of_pictures_and_imu_are_found_apart_and_the_first_is_measured_aga
     assert not any(name.endswith("missed_decisions") for name in metrics)
     assert len(tried) <= PLAYS_MAX
     assert any("IMU samples: 2000 Hz" in note for note in notes)
+    assert sum("x played" in note for note in notes) == len(tried)
+    assert metrics["at_60hz_played_speed"].median == pytest.approx(2.0)
 
 
 def test_a_graph_that_never_keeps_up_has_no_figures_at_its_peak_but_at_fixed_rates() -> None:
@@ -255,7 +268,7 @@ def test_a_graph_that_never_keeps_up_has_no_figures_at_its_peak_but_at_fixed_rat
 
 
 def test_a_play_into_which_nothing_came_has_lost_all() -> None:
-    play = Play(Way(), Way(), {}, 1.0)
+    play = Play(Way(), Way(), {}, 1.0, 1.0)
     assert play.picture_drops == play.imu_drops == play.decision_drops == 1.0
 
 
@@ -268,8 +281,11 @@ def test_pictures_that_were_refused_and_samples_without_a_batch_are_lost(tmp_pat
         recording.put(topics.IMAGE_FEATURE, convert.image_feature_message(feature, 0, {}))
     samples = tuple(ImuSample(SampleRef(Stream.IMU, n, n), np.zeros(3), np.zeros(3)) for n in range(2))
     recording.put(topics.IMU_BATCH, convert.imu_batch_message(ImuBatch(0, 0, 1, samples)))
+    for missed in (3, 7):
+        health = Health("camera", 30.0, 1.0, 1.0, 1.0, 0.0, 10, 10, {"late_stamp": 1, "missed": missed})
+        recording.put(topics.MODALITY_STATUS, sensors.modality_status_message(health, 0))
     way = recording.read()
-    assert (way.features, way.imu_taken) == (1, 2)
+    assert (way.features, way.imu_taken, way.pictures_missed) == (1, 2, 7)
 
 
 def test_size_that_is_none_is_refused_as_an_argument(capsys: pytest.CaptureFixture[str]) -> None:

@@ -110,6 +110,11 @@ class Bench:
             lambda: next((e for e in self.events(kind) if all(word in e for word in words)), None),
         )
 
+    def dropped(self) -> dict[str, int]:
+        """Reason → count, by the newest status of the node's stream."""
+        said = self.said[topics.MODALITY_STATUS.name]
+        return dict(zip(said[-1].drop_reasons, map(int, said[-1].drop_counts), strict=True)) if said else {}
+
     def _listen(self, topic: Topic) -> None:
         kept = self.said[topic.name]
         self._tester.create_subscription(

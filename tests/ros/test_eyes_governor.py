@@ -82,10 +82,6 @@ class Graph:
         events = self.bench.said[topics.EVENTS.name]
         return [sensors.event_data(e) for e in events if e.kind == kind]
 
-    def dropped(self) -> dict[str, int]:
-        status = self.bench.said[topics.MODALITY_STATUS.name][-1]
-        return dict(zip(status.drop_reasons, map(int, status.drop_counts), strict=True))
-
 
 def test_late_decisions_take_looks_away_which_are_counted_and_said(bench: Bench) -> None:
     graph = Graph(bench)
@@ -96,7 +92,7 @@ def test_late_decisions_take_looks_away_which_are_counted_and_said(bench: Bench)
     assert np.diff(looked)[1:].min() >= 2 * SPACING_NS, "no two pictures in a row are looked at"
     said = graph.said()[0]
     assert (said["step"], said["reasons"], said["late_decisions"]) == (1, ["overload"], 5)
-    bench.until("the count", lambda: graph.dropped().get("overload", 0) >= 15)
+    bench.until("the count", lambda: bench.dropped().get("overload", 0) >= 15)
 
 
 def test_decisions_on_time_whose_stamps_a_fast_clock_spreads_take_no_looks_away(bench: Bench) -> None:

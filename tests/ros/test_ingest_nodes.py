@@ -6,6 +6,7 @@ import dataclasses
 import io
 import subprocess
 import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,17 @@ def test_live_node_takes_a_best_effort_publisher(bench: Bench) -> None:
     assert not bench.events("incompatible_qos")
 
 
+def test_messages_that_newer_ones_replaced_are_counted_as_missed(bench: Bench) -> None:
+    """IMU: the queue holds 50, and 58 come while nobody takes any. Camera: below."""
+    node = ImuBench(bench)
+    node.good(START_NS)
+    publisher = bench.publisher(topics.IMU)
+    for i in range(58):
+        publisher.publish(encode(imu(START_NS + 200 * STEP_NS + i, 1000 + i)))
+    time.sleep(0.3)
+    bench.until("the count", lambda: bench.dropped().get("missed") == 8)
+
+
 # -- camera ---------------------------------------------------------------------------------------------------------
 
 PADDING = 16
@@ -167,6 +179,21 @@ def test_camera_node_refuses_each_sin_by_name_and_works_on(bench: Bench) -> None
     assert "constant" in node.look(good).rejection
     bench.event("stream_fault", "camera", "constant")
     assert node.look(plain(START_NS + 106_000_000)).accepted
+
+
+def test_picture_that_a_newer_one_replaced_is_counted_as_missed(bench: Bench) -> None:
+    """The newest wins, and what it replaces is no secret."""
+    node = CameraBench(bench)
+    assert node.look(plain(START_NS)).accepted
+    newest = START_NS + 99_000_000
+    bench.at(newest)
+    publisher = bench.publisher(topics.IMAGE)
+    for stamp_ns in (START_NS + 33_000_000, START_NS + 66_000_000, newest):
+        publisher.publish(encode(plain(stamp_ns)))
+    time.sleep(0.3)
+    bench.until("the count", lambda: bench.dropped().get("missed") == 2)
+    seen = [convert.to_ns(feature.sample.stamp) for feature in bench.said[topics.IMAGE_FEATURE.name]]
+    assert seen == [START_NS, newest]
 
 
 def test_compressed_picture_is_known_by_its_bytes_whatever_its_format_says(bench: Bench) -> None:

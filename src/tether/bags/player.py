@@ -133,12 +133,14 @@ class PlayOptions:
 
 @dataclass(frozen=True)
 class PlayResult:
-    """What was played. late_ms: how far behind schedule messages went out. stopped: by the controls.
-    left_out: messages at times that /clock cannot carry, or on topics whose names ROS does not allow."""
+    """What was played. speed: recorded time over steady time, pauses included. late_ms: how far behind schedule
+    messages went out. stopped: by the controls. left_out: messages at times that /clock cannot carry, or on topics
+    whose names ROS does not allow."""
 
     messages: int
     passes: int
     wall_s: float
+    speed: float
     late_ms_p50: float
     late_ms_p99: float
     late_ms_max: float
@@ -179,7 +181,7 @@ class Player:
         self._stopped = False
         self._clock_period_ns = round(1e9 / options.clock_hz)
         self._late_ns: list[int] = []
-        self._left_out = 0
+        self._left_out = self._played_ns = 0
         self._start_ns = self._start()
 
     def play(self) -> PlayResult:
@@ -193,10 +195,12 @@ class Player:
             if not self._options.loop or played == 0:
                 break
         late = sorted(self._late_ns) or [0]
+        wall_ns = self._clock.now_ns() - began_ns
         return PlayResult(
             messages=messages,
             passes=passes,
-            wall_s=(self._clock.now_ns() - began_ns) / 1e9,
+            wall_s=wall_ns / 1e9,
+            speed=self._played_ns / max(wall_ns, 1),
             late_ms_p50=late[len(late) // 2] / 1e6,
             late_ms_p99=late[min(len(late) - 1, len(late) * 99 // 100)] / 1e6,
             late_ms_max=late[-1] / 1e6,
@@ -206,7 +210,7 @@ class Player:
         )
 
     def _play_once(self) -> int:
-        played = 0
+        played = last_ns = 0
         for message in self._bag.messages(self._options.topics, self._start_ns):
             name = self._names[message.topic]
             if not (is_clock_time(message.log_time_ns) and is_topic_name(name)):
@@ -219,6 +223,9 @@ class Player:
                 break
             self._sink.message(name, message)
             played += 1
+            last_ns = message.log_time_ns
+        if played:
+            self._played_ns += max(0, last_ns - self._bag_origin_ns)
         return played
 
     def _start(self) -> int | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import re
 import shutil
 import tempfile
@@ -195,7 +196,8 @@ def _notes(way: Way, size: tuple[int, int], composed: bool) -> tuple[str, ...]:
     return (
         f"pictures of {size[0]}x{size[1]} at {profile('real').camera.rate_hz:g} Hz, IMU 200 Hz, decisions 20 Hz, "
         f"recorder on, world rendered on the same CPU, {'composed' if composed else 'one process a stage'}",
-        f"{way.decisions} decisions, {way.missed} missed; {way.features} of {way.pictures} pictures looked at",
+        f"{way.decisions} decisions, {way.missed} missed; {way.features} of {way.pictures} pictures looked at, "
+        f"{way.pictures_missed} never taken: a newer one stood in their place, or the transport lost them",
         "the gate held " + (", ".join(f"{n} x {why}" for why, n in way.holds.most_common()) or "never"),
         "sensor_to_command: newest sample used arrived at fusion to first gated command of that decision; "
         "wait_for_decision is the part of it spent waiting for the next decision, decision_to_command the rest",
@@ -208,19 +210,20 @@ def _search_peak(folder: Path, bag: Path, source: Way, composed: bool) -> tuple[
 
     def play(speed: float) -> Play:
         done = _play(folder, bag, source, speed, composed)
-        progress.step(f"{speed:.3g} x: {done.picture_drops:.1%} of pictures, {done.imu_drops:.1%} of IMU samples lost")
+        progress.step(done.note())
         return done
 
     return search(play, profile("real").camera.rate_hz, 1e9 / IMU_PERIOD_NS, _metrics)
 
 
 def _play(folder: Path, bag: Path, source: Way, speed: float, composed: bool) -> Play:
-    replayed = folder / f"played-at-{speed:g}"
+    replayed, report = folder / f"played-at-{speed:g}", folder / "played.json"
     arguments = {
         "bag": str(bag),
         "rate": f"{speed:g}",
         "record": "true",
         "record_to": str(replayed),
+        "report": str(report),
         "composed": "true" if composed else "false",
     }
     with own_domain() as domain:
@@ -232,4 +235,6 @@ def _play(folder: Path, bag: Path, source: Way, speed: float, composed: bool) ->
                 runner.wait(_PLAY_S)
     way = read_way(replayed)
     shutil.rmtree(replayed)
-    return Play(source, way, watch.usage(), speed)
+    played = json.loads(report.read_text(encoding="utf-8"))["played"]
+    report.unlink()
+    return Play(source, way, watch.usage(), speed, played["speed"])

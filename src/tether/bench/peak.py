@@ -3,7 +3,8 @@
 One recording is played into the graph at different speeds, all of its streams alike. The highest speed at which fewer
 than 5 % of the messages are lost is found by bisection, apart for pictures and for IMU samples; then the graph is
 measured at the peak several times, and at fixed rates. Lost is what was in the recording played and did not come out of
-ingest, wherever it was lost: player, transport, ingest, or the recorder of the results.
+ingest, wherever it was lost: player, transport, ingest, or the recorder of the results. A speed that the player itself
+did not reach says nothing of the graph at that speed: it counts as lost, and is named.
 """
 
 from __future__ import annotations
@@ -35,13 +36,19 @@ class Play:
     """One play of a recording into the graph.
 
     source, way: what was in the recording played, and what was recorded of the graph. usage: each process. speed: how
-    many times as fast as it was recorded.
+    many times as fast as it was recorded it should be. reached: how many times it was.
     """
 
     source: Way
     way: Way
     usage: Mapping[str, Usage]
     speed: float
+    reached: float
+
+    @property
+    def is_on_time(self) -> bool:
+        """Whether the player reached the speed, but for a share that may be lost, too."""
+        return self.reached >= (1.0 - DROP_MAX) * self.speed
 
     @property
     def picture_drops(self) -> float:
@@ -56,36 +63,53 @@ class Play:
     @property
     def decision_drops(self) -> float:
         """Share of the decisions that were not made; due by the steady clock, however fast the sensors are played."""
-        return _lost(self.source.decisions / self.speed, self.way.decisions)
+        return _lost(self.source.decisions / self.reached if self.reached else 0.0, self.way.decisions)
+
+    def note(self) -> str:
+        """What came of it, in words."""
+        return (
+            f"{self.speed:.3g} x asked, {self.reached:.3g} x played: {self.picture_drops:.1%} of pictures lost "
+            f"({self.way.pictures_missed} of {self.source.pictures} never taken), {self.imu_drops:.1%} of IMU samples"
+        )
 
 
 @dataclass(frozen=True)
 class Peak:
-    """Speeds of play. kept: highest that was kept up with (0: none); lost: lowest that was not (None: all were)."""
+    """Speeds of play. kept: highest that was kept up with (0: none); lost: lowest that was not (None: all were).
+
+    by_player: it was the player that did not reach `lost`.
+    """
 
     kept: float
     lost: float | None
+    by_player: bool = False
 
     def note(self, what: str, base_hz: float) -> str:
         """What was found, in words."""
         kept = f"peak rate of {what}: {self.kept * base_hz:g} Hz with fewer than {DROP_MAX:.0%} lost"
         if self.lost is None:
             return f"{kept}, or more: at least this, since the player cannot play faster"
+        if self.by_player:
+            return f"{kept}, or more: the player did not reach {self.lost * base_hz:g} Hz"
         return f"{kept}, not {self.lost * base_hz:g} Hz"
 
 
-def find_peak(drops: Callable[[float], float], tries: int = TRIES) -> Peak:
-    """Bisection over the speed of play, the player's highest first. drops: speed → share that was lost."""
-    if drops(MAX_RATE) < DROP_MAX:
+def find_peak(play: Callable[[float], Play], drops: Callable[[Play], float], tries: int = TRIES) -> Peak:
+    """Bisection over the speed of play, the player's highest first. drops: share that a play lost."""
+
+    def is_kept(speed: float) -> bool:
+        return play(speed).is_on_time and drops(play(speed)) < DROP_MAX
+
+    if is_kept(MAX_RATE):
         return Peak(MAX_RATE, None)
     kept, lost = 0.0, MAX_RATE
     for _ in range(tries):
         speed = max(0.5 * (kept + lost), MIN_RATE)
-        if drops(speed) < DROP_MAX:
+        if is_kept(speed):
             kept = speed
         else:
             lost = speed
-    return Peak(kept, lost)
+    return Peak(kept, lost, by_player=not play(lost).is_on_time)
 
 
 def search(
@@ -105,8 +129,8 @@ def search(
             plays[speed] = [play(speed)]
         return plays[speed][0]
 
-    pictures = find_peak(lambda speed: played(speed).picture_drops)
-    imu = find_peak(lambda speed: played(speed).imu_drops)
+    pictures = find_peak(played, lambda play: play.picture_drops)
+    imu = find_peak(played, lambda play: play.imu_drops)
     metrics = {
         "peak_picture_rate": Metric.of([pictures.kept * picture_hz], "Hz"),
         "peak_imu_rate": Metric.of([imu.kept * imu_hz], "Hz"),
@@ -121,6 +145,7 @@ def search(
         pictures.note("pictures", picture_hz),
         imu.note("IMU samples", imu_hz),
         f"all streams played faster alike; {REPEATS} plays at the peak, one each at {fixed} pictures a second",
+        *(play.note() for speed in sorted(plays) for play in plays[speed]),
     )
     return metrics, notes
 
@@ -132,6 +157,7 @@ def _figures(
     found = {key: metric for key, metric in found.items() if key not in _OF_TIME_ITSELF}
     for what in ("picture_drops", "imu_drops", "decision_drops"):
         found[what] = Metric.of([float(getattr(play, what)) for play in plays], "share")
+    found["played_speed"] = Metric.of([play.reached for play in plays], "x")
     return {f"{name}_{key}": metric for key, metric in found.items()}
 
 

@@ -12,13 +12,15 @@ from typing import Any, NamedTuple
 from tether import topics
 from tether.bags.reader import open_bag
 from tether.codec import convert, decode
-from tether.contracts import DECISION_NS
+from tether.contracts import DECISION_NS, Stream
+from tether.ingest.rejection import Reason
 
 _READ = {
     topic.name: topic
     for topic in (
         topics.IMAGE,
         topics.IMAGE_FEATURE,
+        topics.MODALITY_STATUS,
         topics.IMU,
         topics.IMU_BATCH,
         topics.FUSED_STATE,
@@ -52,7 +54,8 @@ class Way:
     decision. decision_to_command: the same without the wait. interval: between decisions. splits: of the decisions that
     came through to the gate. missed: decisions that a period passed without. holds: how often the gate held a robot
     that it had let move in the same episode, by the check named first. pictures, imu_samples: messages of the
-    sensors; features, imu_taken: those of them that ingest handed on.
+    sensors; features, imu_taken: those of them that ingest handed on. pictures_missed: those that camera ingest never
+    came to take, since a newer one stood in their place or the transport lost them.
     """
 
     wait_ms: list[float] = field(default_factory=list)
@@ -69,6 +72,7 @@ class Way:
     decisions: int = 0
     missed: int = 0
     pictures: int = 0
+    pictures_missed: int = 0
     features: int = 0
     imu_samples: int = 0
     imu_taken: int = 0
@@ -110,6 +114,10 @@ def read_way(bag: Path) -> Way:
             if topic is topics.IMAGE_FEATURE:
                 way.features += msg.accepted
                 way.decode_ms.append(msg.decode_ns * 1e-6)
+            elif topic is topics.MODALITY_STATUS:
+                if msg.modality == Stream.CAMERA.value:
+                    drops = dict(zip(msg.drop_reasons, map(int, msg.drop_counts), strict=True))
+                    way.pictures_missed = drops.get(Reason.MISSED.value, 0)
             elif topic is topics.IMU_BATCH:
                 way.imu_taken += len(msg.samples)
             elif topic is topics.FUSED_STATE:

@@ -22,7 +22,7 @@ class Health:
     jitter_ms: median of arrival minus stamp, and its 99th percentile minus the median, over the newest 1024
     samples of the period. Those three are NaN while there is nothing to tell them from. silence_s: steady
     time since the last message of any kind, None before the first. received, accepted, drops: counts since
-    the stream began.
+    the stream began; what was `missed` was not received.
     """
 
     modality: str
@@ -66,6 +66,10 @@ class StreamHealth:
         self._in_period += 1
         if self._newest_stamp_ns is None or stamp_ns > self._newest_stamp_ns:
             self._newest_stamp_ns = stamp_ns
+
+    def missed(self, samples: int) -> None:
+        """Count messages that were published and never came: a newer one took their place, or they were lost."""
+        self._drops[Reason.MISSED.value] += samples
 
     def clear_stamps(self) -> None:
         """Forget the newest stamp and the delays, after time went back; counts stay."""

@@ -48,6 +48,9 @@ class Reason(str, Enum):
     BAD_LENGTH = "bad_length"
     VELOCITY_MISSING = "velocity_missing"
 
+    # published, and never taken: a newer one stood in its place, or the transport lost it
+    MISSED = "missed"
+
     # nothing wrong with the picture: the eyes left it out, see tether.ingest.looking
     OVERLOAD = "overload"
     THROTTLED = "throttled"

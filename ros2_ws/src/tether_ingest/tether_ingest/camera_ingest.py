@@ -57,10 +57,12 @@ class CameraIngestNode(StageNode):
         self.world_inlets()
         self.inlet(topics.DECISION, self._on_decision, fed=self.mode is Mode.LOCKSTEP)
         self.inlet(topics.CAMERA_INFO, self._on_info)
-        if self._compressed:
-            self.inlet(topics.COMPRESSED_IMAGE, self._taking(sensors.compressed_image))
-        else:
-            self.inlet(topics.IMAGE, self._taking(sensors.raw_image))
+        topic, parse = (
+            (topics.COMPRESSED_IMAGE, sensors.compressed_image)
+            if self._compressed
+            else (topics.IMAGE, sensors.raw_image)
+        )
+        self.inlet(topic, self._taking(parse), on_missed=self._reporter.missed)
 
     def on_episode(self, start: Any) -> None:
         """Forget stamps; the intrinsics stay what they were."""

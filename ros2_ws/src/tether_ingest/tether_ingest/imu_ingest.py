@@ -37,7 +37,7 @@ class ImuIngestNode(StageNode):
         self._batch = self.outlet(topics.IMU_BATCH)
         self._reporter = StreamReporter(self, Stream.IMU)
         self.world_inlets()
-        self.inlet(topics.IMU, self._on_imu)
+        self.inlet(topics.IMU, self._on_imu, on_missed=self._reporter.missed)
 
     def on_episode(self, start: Any) -> None:
         """Forget the window and count anew."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from rclpy.event_handler import SubscriptionEventCallbacks
@@ -30,11 +30,18 @@ class Inlet:
         on_bytes: Callable[[bytes], None],
         profile: QoSProfile,
         on_incompatible: Callable[[str], None],
+        on_missed: Callable[[int], None] | None = None,
     ) -> None:
-        """on_incompatible: told in words of a publisher that offers less than `profile` asks for."""
+        """on_incompatible: told in words of a publisher that offers less than `profile` asks for.
+
+        on_missed: told how many messages of the one publisher never came to be taken: a newer one stood in their place,
+        or the transport lost them.
+        """
         self.topic = topic
         self._node = node
         self._on_bytes = on_bytes
+        self._on_missed = on_missed
+        self._newest: int | None = None
 
         def report(info: Any) -> None:
             on_incompatible(f"{topic.name}: a publisher offers less than this node asks for in {info.last_policy_kind}")
@@ -42,7 +49,7 @@ class Inlet:
         self._subscription: Subscription[Any] = node.create_subscription(
             qos.message_class(topic),
             topic.name,
-            on_bytes,
+            on_bytes if on_missed is None else self._count_and_take,
             profile,
             raw=True,
             # Every event is one more thing that each wait of rclpy's executor walks over.
@@ -66,7 +73,18 @@ class Inlet:
                 return
             if taken is None:
                 return
-            self._on_bytes(taken[0])
+            if self._on_missed is None:
+                self._on_bytes(taken[0])
+            else:
+                self._count_and_take(*taken)
+
+    def _count_and_take(self, raw: bytes, info: Mapping[str, Any]) -> None:
+        """info: rclpy's, whose publication_sequence_number each publisher counts from 1 by itself."""
+        number, before = info["publication_sequence_number"], self._newest
+        self._newest = number
+        if self._on_missed is not None and before is not None and number > before + 1 and self.feeders() == 1:
+            self._on_missed(number - before - 1)
+        self._on_bytes(raw)
 
     def destroy(self) -> None:
         """Hear no more."""

@@ -142,10 +142,17 @@ class StageNode(LifecycleNode):
         """Whether a message of `topic` of so many bytes is looked at; asked before it is decoded."""
         return True
 
-    def inlet(self, topic: Topic, take: Callable[[Any], None], *, fed: bool = True) -> None:
+    def inlet(
+        self,
+        topic: Topic,
+        take: Callable[[Any], None],
+        *,
+        fed: bool = True,
+        on_missed: Callable[[int], None] | None = None,
+    ) -> None:
         """Hand every message of `topic` to `take`, decoded; a malformed one is an event, not an exception.
 
-        fed: somebody must publish it before the node is activated.
+        fed: somebody must publish it before the node is activated. on_missed: see `Inlet`.
         """
 
         def on_bytes(raw: bytes) -> None:
@@ -162,16 +169,18 @@ class StageNode(LifecycleNode):
             self._inlets.append((topic, lambda: self.hub.senders(topic)))
             self._undo.append(self.hub.add_taker(topic, on_bytes))
         else:
-            self._subscribe(topic, on_bytes)
+            self._subscribe(topic, on_bytes, on_missed)
         if not fed:
             self._inlets.pop()
 
-    def _subscribe(self, topic: Topic, on_bytes: Callable[[bytes], None]) -> None:
+    def _subscribe(
+        self, topic: Topic, on_bytes: Callable[[bytes], None], on_missed: Callable[[int], None] | None = None
+    ) -> None:
         def say_incompatible(text: str) -> None:
             self.event(sensors.Severity.WARN, "incompatible_qos", text)
 
         profile = qos.subscriber_qos(topic, must_not_lose=self.mode is Mode.LOCKSTEP)
-        inlet = Inlet(self, topic, on_bytes, profile, say_incompatible)
+        inlet = Inlet(self, topic, on_bytes, profile, say_incompatible, on_missed)
         self._inlets.append((topic, inlet.feeders))
         self._from_outside[topic] = inlet
         self._undo.append(inlet.destroy)

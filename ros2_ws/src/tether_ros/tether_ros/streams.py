@@ -62,6 +62,11 @@ class StreamReporter:
         """Count one sample that nothing is wrong with, and that nobody looked at."""
         self._health.note(stamp_ns, now_ns, time.monotonic_ns(), reason)
 
+    def missed(self, samples: int) -> None:
+        """Count samples that were published and never came to be taken."""
+        if self._node.active:
+            self._health.missed(samples)
+
     def _report(self) -> None:
         now_ns = self._node.now_ns()
         health = self._health.report(now_ns, time.monotonic_ns())
@@ -76,7 +81,7 @@ class JointInlet:
         self._ingest = ingest
         self._reporter = StreamReporter(node, Stream.JOINTS)
         self._pending: list[JointSample] = []
-        node.inlet(topics.JOINT_STATES, self._on_message)
+        node.inlet(topics.JOINT_STATES, self._on_message, on_missed=self._reporter.missed)
 
     def reset(self) -> None:
         """Start an episode."""

@@ -18,6 +18,7 @@ from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.context import Context
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from tether_bringup.recorder import RecorderNode
 from tether_bringup.remote import ServiceRemote
@@ -82,6 +83,32 @@ def test_destroyed_node_offers_nothing_though_somebody_still_holds_it(watcher, m
     node.destroy_node()
     wait_for(lambda: not remote.is_offered("recorder"))
     assert node.get_name
+
+
+def test_half_a_service_of_another_process_does_not_make_the_living_node_gone(
+    watcher, make_recorder, domain: int
+) -> None:
+    """As one that was killed leaves until its lease is over; here only its ear for requests fits the manager's QoS.
+
+    While DDS matches such a half, it calls no service of that name ready.
+    """
+    remote = ServiceRemote(watcher, ["recorder"], lambda: False)
+    make_recorder()
+    assert remote.await_offer("recorder", PATIENCE_S) is Answer.DONE
+    client = watcher.create_client(GetState, "recorder/get_state")
+    wait_for(client.service_is_ready)
+    context = Context()
+    rclpy.init(args=[], context=context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO)
+    other = Node("other", context=context)
+    try:
+        half = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+        other.create_service(GetState, "recorder/get_state", lambda _, response: response, qos_profile=half)
+        wait_for(lambda: not client.service_is_ready())
+        assert remote.is_offered("recorder")
+        assert ServiceRemote(watcher, ["recorder"], lambda: False).await_offer("recorder", PATIENCE_S) is Answer.DONE
+    finally:
+        other.destroy_node()
+        rclpy.try_shutdown(context=context)
 
 
 def test_second_node_of_a_name_is_noticed_and_its_end_too(watcher, make_recorder) -> None:

@@ -33,22 +33,25 @@ _TRANSITIONS = {
 _FLAPPING_S = 2.0
 """For so long a node that is coming up may seem to be gone: on a busy machine discovery is not done at once."""
 
+_HALF_S = 5.0
+"""A service known for so long is asked, ready or not, see `ServiceRemote.is_offered`; what gets lost is asked again."""
 
-class _Absence:
-    """Tells a node that has gone from one whose services discovery loses for a moment while it still finds them."""
 
-    def __init__(self, longest_s: float) -> None:
-        self._longest_s = longest_s
+class _Lasting:
+    """Tells what lasts from what discovery makes seem so for a moment."""
+
+    def __init__(self, long_s: float) -> None:
+        self._long_s = long_s
         self._since_s: float | None = None
 
-    def lasts(self, absent: bool) -> bool:
-        """Return whether it has been absent, without a break, for longer than it may."""
-        if not absent:
+    def lasts(self, is_so: bool) -> bool:
+        """Return whether it has been so, without a break, for that long."""
+        if not is_so:
             self._since_s = None
             return False
         now_s = time.monotonic()
         self._since_s = now_s if self._since_s is None else self._since_s
-        return now_s - self._since_s >= self._longest_s
+        return now_s - self._since_s >= self._long_s
 
 
 class _Asked:
@@ -94,8 +97,14 @@ class ServiceRemote:
         self._state = {name: node.create_client(GetState, f"{name}/get_state") for name in names}
 
     def await_offer(self, node: str, timeout_s: float) -> Answer:
-        """Wait until both services are matched."""
-        return self._await(lambda: self.is_offered(node), timeout_s, interruptible=True)
+        """Wait until both services are matched, or have been known for _HALF_S and are not called ready."""
+        known = _Lasting(_HALF_S)
+        both = self._change[node], self._state[node]
+        return self._await(
+            lambda: all(client.service_is_ready() for client in both) or known.lasts(self.is_offered(node)),
+            timeout_s,
+            interruptible=True,
+        )
 
     def is_alone(self, node: str) -> bool:
         """Return whether no more than one node offers to change its state under that name."""
@@ -104,8 +113,12 @@ class ServiceRemote:
         return answer is not Answer.SILENT
 
     def is_offered(self, node: str) -> bool:
-        """Return whether both services are matched now."""
-        return bool(self._change[node].service_is_ready() and self._state[node].service_is_ready())
+        """Return whether somebody offers both services now.
+
+        Not whether they are ready: of a process that was killed, DDS may know half a service for as long as its lease
+        lasts, 20 s, and while it knows such a half it calls no service of that name ready, not even a living node's.
+        """
+        return all(self._node.count_services(client[node].service_name) > 0 for client in (self._change, self._state))
 
     def change(self, node: str, transition: Transition, timeout_s: float, interruptible: bool) -> Answer:
         """Ask for a transition and wait for the answer.
@@ -114,7 +127,7 @@ class ServiceRemote:
         silent and yet in the state it was asked for has done it; one that still stands where it stood is asked again.
         """
         asked = _Asked(self._change[node], ChangeState.Request(transition=_TRANSITIONS[transition]))
-        missed = _Absence(_FLAPPING_S if interruptible else 0.0)
+        missed = _Lasting(_FLAPPING_S if interruptible else 0.0)
         deadline = time.monotonic() + timeout_s
         try:
             while True:

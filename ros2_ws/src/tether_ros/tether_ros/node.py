@@ -169,11 +169,11 @@ class StageNode(LifecycleNode):
             self._inlets.append((topic, lambda: self.hub.senders(topic)))
             self._undo.append(self.hub.add_taker(topic, on_bytes))
         else:
-            self._subscribe(topic, on_bytes, on_missed)
+            self._hear_outside(topic, on_bytes, on_missed)
         if not fed:
             self._inlets.pop()
 
-    def _subscribe(
+    def _hear_outside(
         self, topic: Topic, on_bytes: Callable[[bytes], None], on_missed: Callable[[int], None] | None = None
     ) -> None:
         def say_incompatible(text: str) -> None:

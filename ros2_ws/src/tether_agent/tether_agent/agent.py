@@ -72,8 +72,7 @@ class AgentNode(StageNode):
         self.inlet(topics.FUSED_STATE, lambda msg: robot.on_state(int(msg.episode), convert.fused_state_from(msg)))
         self.inlet(topics.SKILL_REPORT, lambda msg: robot.on_report(report_from(msg)))
         self.inlet(topics.VERDICT, lambda msg: robot.on_mode(int(msg.episode), int(msg.tick), GateMode(msg.mode)))
-        self._hear_outside(topics.IMAGE, self._on_picture)
-        self._inlets.pop()  # a graph without pictures is none of the agent's concern
+        self.raw_inlet(topics.IMAGE, self._on_picture, fed=False)
 
     def _remote_memory(self) -> RemoteMemory | None:
         if not self._memory:

@@ -9,6 +9,7 @@ A message that cannot be understood is an event and is left. A stage that refuse
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import time
 from abc import abstractmethod
@@ -35,7 +36,7 @@ from tether_ros.inlet import Inlet
 from tether_ros.matching import Ends, Surroundings, await_match
 from tether_ros.outlet import Outlet
 from tether_ros.parameters import declared_names
-from tether_ros.transitions import ChangeRequests, destroy_services
+from tether_ros.transitions import ChangeRequests, destroy_services, say_failures
 
 LEFT_OVER_S = 1.0
 """Real time: that long into an episode, samples stamped before it are those of the episode before."""
@@ -92,6 +93,7 @@ class StageNode(LifecycleNode):
         self.steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.mode = Mode(self.param("mode", "realtime", "how the graph keeps time: realtime or lockstep"))
         self._changes = ChangeRequests(self)
+        say_failures(self)
         self._wait_for_match = self.param("wait_for_match", True, "activate only once every outlet has a subscriber")
         self._peers = frozenset(self.names("peers", "lifecycle nodes of the graph, which must hear what is theirs"))
 
@@ -155,35 +157,42 @@ class StageNode(LifecycleNode):
         fed: somebody must publish it before the node is activated. on_missed: see `Inlet`.
         """
 
+        self.raw_inlet(topic, lambda raw: take(decode(raw, topic.type)), fed=fed, on_missed=on_missed)
+
+    def raw_inlet(
+        self,
+        topic: Topic,
+        take: Callable[[bytes], None],
+        *,
+        fed: bool = True,
+        on_missed: Callable[[int], None] | None = None,
+    ) -> None:
+        """As `inlet`, with the message as it came (CDR), for who decodes few of many."""
+
         def on_bytes(raw: bytes) -> None:
             if not self._active or not self.admits(topic, len(raw)):
                 return
             try:
-                take(decode(raw, topic.type))
+                take(raw)
             except (TetherError, ValueError) as error:
-                self._malformed(topic, error)
+                self._complaints.malformed(topic, error)
             if self.mode is Mode.LOCKSTEP:
                 self._pump()
 
-        if self.hub.carries(topic):
-            self._inlets.append((topic, lambda: self.hub.senders(topic)))
-            self._undo.append(self.hub.add_taker(topic, on_bytes))
-        else:
-            self._hear_outside(topic, on_bytes, on_missed)
-        if not fed:
-            self._inlets.pop()
-
-    def _hear_outside(
-        self, topic: Topic, on_bytes: Callable[[bytes], None], on_missed: Callable[[int], None] | None = None
-    ) -> None:
         def say_incompatible(text: str) -> None:
             self.event(sensors.Severity.WARN, "incompatible_qos", text)
 
-        profile = qos.subscriber_qos(topic, must_not_lose=self.mode is Mode.LOCKSTEP)
-        inlet = Inlet(self, topic, on_bytes, profile, say_incompatible, on_missed)
-        self._inlets.append((topic, inlet.feeders))
-        self._from_outside[topic] = inlet
-        self._undo.append(inlet.destroy)
+        feeders: Callable[[], int]
+        if self.hub.carries(topic):
+            feeders = functools.partial(self.hub.senders, topic)
+            self._undo.append(self.hub.add_taker(topic, on_bytes))
+        else:
+            profile = qos.subscriber_qos(topic, must_not_lose=self.mode is Mode.LOCKSTEP)
+            inlet = self._from_outside[topic] = Inlet(self, topic, on_bytes, profile, say_incompatible, on_missed)
+            feeders = inlet.feeders
+            self._undo.append(inlet.destroy)
+        if fed:
+            self._inlets.append((topic, feeders))
 
     def take_arrived(self, *heard: Topic) -> None:
         """Real time: hand over what has arrived of these topics, from within a timer's work that judges their silence.
@@ -332,9 +341,12 @@ class StageNode(LifecycleNode):
         self._tear_down()
         return TransitionCallbackReturn.SUCCESS
 
+    def on_error(self, state: Any) -> TransitionCallbackReturn:
+        """After a transition that an exception ended: as clean-up."""
+        return self.on_cleanup(state)
+
     def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
         """As clean-up; the process then ends."""
-        self._active = False
         self._tear_down()
         self.finished = True
         return TransitionCallbackReturn.SUCCESS
@@ -382,13 +394,11 @@ class StageNode(LifecycleNode):
             self.event(sensors.Severity.WARN, "waiting", f"{self._inbox.where()} waits for {', '.join(missing)}")
         self._waited = missing
 
-    def _malformed(self, topic: Topic, error: Exception) -> None:
-        self._complaints.malformed(topic, error)
-
     def _all_needs(self) -> Needs:
         return dataclasses.replace(self.needs, at_start=self.needs.at_start | {EPISODE})
 
     def _tear_down(self) -> None:
+        self._active = False
         while self._undo:
             self._undo.pop()()
         self._outlets.clear()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 from lifecycle_msgs.msg import State, Transition
 from rclpy.impl.implementation_singleton import rclpy_implementation
-from rclpy.lifecycle import LifecycleNode
+from rclpy.lifecycle import LifecycleNode, TransitionCallbackReturn
 
 
 class ChangeRequests:
@@ -63,6 +65,25 @@ def _stands_there(node: LifecycleNode, transition: Any) -> bool:
     """Whether a node that gave way is where deactivation would have taken it."""
     deactivates = transition.id == Transition.TRANSITION_DEACTIVATE or transition.label == "deactivate"
     return deactivates and node._state_machine.current_state[0] == State.PRIMARY_STATE_INACTIVE
+
+
+def say_failures(node: LifecycleNode) -> None:
+    """Log an exception of a transition's callback with its traceback; rclpy takes it for an error and says nothing."""
+    for state, callback in node._callbacks.items():
+        node._callbacks[state] = _saying(node, callback)
+
+
+def _saying(
+    node: LifecycleNode, callback: Callable[[Any], TransitionCallbackReturn]
+) -> Callable[[Any], TransitionCallbackReturn]:
+    def call(state: Any) -> TransitionCallbackReturn:
+        try:
+            return callback(state)
+        except Exception as error:
+            node.get_logger().error(f"{callback.__name__} failed:\n{''.join(traceback.format_exception(error))}")
+            raise
+
+    return call
 
 
 def destroy_services(node: LifecycleNode) -> None:

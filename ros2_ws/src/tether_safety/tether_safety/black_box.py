@@ -113,7 +113,7 @@ class BlackBoxNode(StageNode):
         try:
             trip = self._watch.look(topic.name, decode(raw, topic.type), steady_ns)
         except ValueError as error:
-            self._malformed(topic, error)
+            self._complaints.malformed(topic, error)
             return
         self._trip(trip)
 

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from tether.interrupts import STOPS, held_interrupts
+from tether.interrupts import STOPS, KeptInterrupt, held_interrupts, raising_stops
 
 
 def test_what_comes_meanwhile_is_noted_and_afterwards_it_interrupts_again() -> None:
@@ -49,3 +49,22 @@ def test_what_came_before_there_was_anything_to_stop_stops_it_as_soon_as_there_i
         assert outer == [signal.SIGINT]
     with held_interrupts(lambda: calls.append(1)) as afresh:
         assert (afresh, calls) == ([], [1])
+
+
+@pytest.mark.parametrize("number", STOPS[1:])
+def test_requests_to_end_are_raised_by_their_number_and_only_meanwhile(number: signal.Signals) -> None:
+    assert signal.getsignal(number) is signal.SIG_DFL
+    with raising_stops(), pytest.raises(KeptInterrupt) as caught:
+        signal.raise_signal(number)
+    assert caught.value.number == number
+    assert signal.getsignal(number) is signal.SIG_DFL
+
+
+def test_what_is_ignored_is_not_raised() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with raising_stops():
+            signal.raise_signal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)

@@ -24,6 +24,33 @@ class KeptInterrupt(KeyboardInterrupt):
         super().__init__(text)
 
 
+def number_of(interrupt: KeyboardInterrupt) -> int:
+    """Which signal it was."""
+    return interrupt.number if isinstance(interrupt, KeptInterrupt) else int(signal.SIGINT)
+
+
+@contextmanager
+def raising_stops() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise KeptInterrupt meanwhile, as Ctrl-C raises KeyboardInterrupt: what is open is closed.
+
+    Nothing changes where one is ignored or handled already, and outside the main thread, which no signal reaches.
+    """
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise KeptInterrupt("", number)
+
+    mine: list[int] = []
+    if threading.current_thread() is threading.main_thread():
+        mine = [number for number in STOPS[1:] if signal.getsignal(number) is signal.SIG_DFL]
+    try:
+        for number in mine:
+            signal.signal(number, stop)
+        yield
+    finally:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
+
+
 @contextmanager
 def held_interrupts(call: Callable[[], None] = lambda: None) -> Iterator[list[int]]:
     """A request to stop ends nothing meanwhile: each calls `call` and is noted in the list, by the signal's number.

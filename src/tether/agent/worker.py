@@ -7,7 +7,6 @@ tether_msgs/HybridAction); either by ERROR (text) where the skill's code raises.
 
 from __future__ import annotations
 
-import ctypes
 import importlib
 import json
 import signal
@@ -23,13 +22,13 @@ from tether.codec.convert import action_message, fused_state_from
 from tether.errors import Fault, InvalidInputError
 from tether.own_stdout import own_stdout
 from tether.policy.protocol import Policy
+from tether.processes import die_with_parent
 from tether.signing.policy import Trust, required_trust
 from tether.signing.skills import load_skill
 from tether.signing.verify import Verifier
 
 HEAD = struct.Struct("<IB")
 FRAME_MAX = 16 * 2**20
-_PR_SET_PDEATHSIG = 1
 
 
 class Kind(IntEnum):
@@ -128,7 +127,7 @@ def serve(source: BinaryIO, sink: BinaryIO) -> None:
 
 def main() -> int:
     """Serve on the standard streams; dies with its parent."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     serve(sys.stdin.buffer, own_stdout())
     return 0

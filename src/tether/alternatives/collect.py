@@ -6,8 +6,7 @@ the cube, had it known where that is. `grasp`: the parameters of the SAC teacher
 
 from __future__ import annotations
 
-import concurrent.futures
-import multiprocessing
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,13 +23,13 @@ from tether.fusion.classic import load_classic_config
 from tether.fusion.classic_config import DecisionConfig
 from tether.motion.kinematics import ArmKinematics
 from tether.pipeline import TickTrace
+from tether.processes import spread
 from tether.resources import resource_path
 from tether.rollout import Rollout
 from tether.skills import SkillTable
 from tether.student.labels import Scaling
 from tether.teacher.model import TeacherNetwork, open_teacher
 from tether.teacher.policy import TeacherLabeller
-from tether.threads import one_thread_for_children
 
 ACTOR = "classic"
 
@@ -59,15 +58,8 @@ def collect(collection: Collection, folder: Path, workers: int, on_episode: Call
     folder.mkdir(parents=True, exist_ok=True)
     seeds = range(collection.seed, collection.seed + collection.episodes)
     missing = [seed for seed in seeds if not _path(folder, collection, seed).exists()]
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start, initargs=(collection,)
-    ) as pool:
-        with one_thread_for_children():
-            futures = [pool.submit(_collect, folder, seed) for seed in missing]
-        for future in concurrent.futures.as_completed(futures):
-            future.result()
-            on_episode()
+    for _ in spread(functools.partial(_collect, folder), missing, workers, _start, (collection,)):
+        on_episode()
 
 
 def read(collection: Collection, folder: Path) -> dict[Primitive, Decisions]:

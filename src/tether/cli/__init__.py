@@ -8,7 +8,6 @@ import logging
 import os
 import re
 import select
-import signal
 import sys
 from collections.abc import Sequence
 from importlib import metadata
@@ -16,7 +15,7 @@ from importlib import metadata
 from tether import __version__
 from tether.cli.streams import prepare_streams
 from tether.errors import TetherError
-from tether.interrupts import KeptInterrupt
+from tether.interrupts import number_of, raising_stops
 from tether.threads import use_one_thread
 
 _DESCRIPTION = """\
@@ -75,7 +74,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     prepare_streams()
     try:
         try:
-            return _run(list(sys.argv[1:] if argv is None else argv))
+            with raising_stops():
+                return _run(list(sys.argv[1:] if argv is None else argv))
         finally:
             sys.stdout.flush()  # here, where it can still be told that nobody reads
     except TetherError as error:
@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except KeyboardInterrupt as interrupt:
         sys.stderr.write(f"tether: interrupted{f': {interrupt}' if str(interrupt) else ''}\n")
-        return 128 + (interrupt.number if isinstance(interrupt, KeptInterrupt) else signal.SIGINT)
+        return 128 + number_of(interrupt)
     except BrokenPipeError as error:
         if _nobody_reads():
             return 141

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tether.arguments import not_negative, positive
 from tether.errors import Fault, InvalidInputError, TetherError
-from tether.interrupts import KeptInterrupt, held_interrupts
+from tether.interrupts import KeptInterrupt, held_interrupts, number_of
 from tether.progress import Progress
 from tether.results import write_json
 
@@ -81,8 +81,9 @@ def run(arguments: argparse.Namespace) -> int:
         timed = bag if a.realtime else None  # lockstep records no times
         try:
             report = write_report(folder, setting, results, timed)
-        except KeyboardInterrupt:
-            raise KeptInterrupt(f"the result is in {folder / 'result.json'}; no report was written") from None
+        except KeyboardInterrupt as interrupt:
+            kept = f"the result is in {folder / 'result.json'}; no report was written"
+            raise KeptInterrupt(kept, number_of(interrupt)) from None
         sys.stdout.write(f"  report  {report}\n")
     return 0
 

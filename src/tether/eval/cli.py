@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from tether.arguments import not_negative, positive
 from tether.contracts import TICK_NS
 from tether.errors import Fault, InvalidInputError
-from tether.interrupts import KeptInterrupt
+from tether.interrupts import KeptInterrupt, number_of
 from tether.progress import Progress
 from tether.results import header, require_writable, write_json
 
@@ -145,8 +145,8 @@ def _episodes(a: argparse.Namespace, setting: Setting) -> list[EpisodeResult]:
         return evaluate(
             setting, a.episodes, workers=a.workers, journal=journal, on_result=lambda result: progress.step()
         )
-    except KeyboardInterrupt:
-        raise KeptInterrupt(_kept(journal, a.episodes)) from None
+    except KeyboardInterrupt as interrupt:
+        raise KeptInterrupt(_kept(journal, a.episodes), number_of(interrupt)) from None
 
 
 def _kept(journal: Journal | None, episodes: int) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import logging
 import multiprocessing
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing.synchronize import Semaphore
 
@@ -14,9 +12,9 @@ from tether.assembly import policy_kit
 from tether.contracts import EpisodeResult
 from tether.eval.journal import Journal
 from tether.eval.result import Setting
+from tether.processes import spread
 from tether.quiet import at_least
 from tether.rollout import Rollout
-from tether.threads import one_thread_for_children
 
 OnResult = Callable[[EpisodeResult], None]
 
@@ -55,20 +53,10 @@ def _run(setting: Setting, seeds: Sequence[int], workers: int) -> Iterator[Episo
                 yield rollout.episode(seed)
         return
     policy_kit(setting.policy), setting.key()  # what is wrong with the setting is said here, not by each worker
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(
-        workers, mp_context=context, initializer=_start_worker, initargs=(setting, context.Semaphore(1))
-    ) as pool:
-        with one_thread_for_children():  # the pool starts its processes as work is submitted
-            futures = [pool.submit(_worker_episode, seed) for seed in seeds]
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                yield future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in multiprocessing.active_children():
-                worker.terminate()  # an interrupt does not wait for the episodes in hand
-            raise
+    first = multiprocessing.get_context("spawn").Semaphore(1)
+    with contextlib.closing(spread(_worker_episode, seeds, workers, _start_worker, (setting, first))) as done:
+        for _, result in done:
+            yield result
 
 
 _worker: list[Rollout] = []
@@ -77,7 +65,6 @@ _worker: list[Rollout] = []
 
 def _start_worker(setting: Setting, first: Semaphore) -> None:
     """first: the worker that gets it says what the gate does not watch; the gates of the others are the same."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, too, and ends the workers
     says = first.acquire(block=False)
     with contextlib.nullcontext() if says else at_least(logging.ERROR, "tether.safety"):
         _worker.append(_rollout(setting))

@@ -26,6 +26,7 @@ from tether.hardware.emulate.mpu6050 import EmulatedMpu6050
 from tether.hardware.emulate.servos import EmulatedServo, ServoBusEmulator
 from tether.hardware.notices import Notices
 from tether.hardware.settings import RobotSettings, load_robot_settings
+from tether.processes import die_with_parent
 from tether.robot.roles import COMMAND_JOINTS
 
 _ROBOT = "emulated"
@@ -100,6 +101,7 @@ def _imu(settings: RobotSettings, seconds: float) -> dict[str, Metric]:
 
 def _devices(folder: Path, ready: Event, ended: Event) -> None:
     """The other process: servos that answer, and a chip that takes a sample every 5 ms."""
+    die_with_parent()
     settings = load_robot_settings(_ROBOT)
     calibration = load_calibration(settings.calibration)
     servos = [EmulatedServo(servo.id, servo.zero_step) for servo in calibration.servos.values()]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import concurrent.futures
-import multiprocessing
+import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,6 +34,7 @@ from tether.ingest.stages import ImuStage
 from tether.pipeline import Pipeline, Stages
 from tether.policy.protocol import Policy
 from tether.policy.stage import PolicyStage
+from tether.processes import spread
 from tether.robot.description import expand
 from tether.rollout import EPISODE_START_NS
 from tether.safety.stage import for_world
@@ -44,7 +45,6 @@ from tether.student.profiles import Spread, draw
 from tether.student.shards import write_shard
 from tether.teacher.model import TeacherNetwork, open_teacher
 from tether.teacher.policy import TeacherLabeller
-from tether.threads import one_thread_for_children
 from tether.vision.resize import area_resize
 from tether.world.profile import Profile
 
@@ -114,13 +114,9 @@ def _written(collection: Collection, folder: Path, missing: Sequence[range], wor
             collect_shard(collection, folder, episodes)
             yield episodes
         return
-    context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(workers, mp_context=context) as pool:
-        with one_thread_for_children():
-            futures = {pool.submit(collect_shard, collection, folder, episodes): episodes for episodes in missing}
-        for future in concurrent.futures.as_completed(futures):
-            future.result()
-            yield futures[future]
+    with contextlib.closing(spread(functools.partial(collect_shard, collection, folder), missing, workers)) as done:
+        for episodes, _ in done:
+            yield episodes
 
 
 def collect_shard(collection: Collection, folder: Path, episodes: range) -> None:

@@ -7,7 +7,6 @@ process of its own. It dies with whoever started it.
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import signal
@@ -33,6 +32,7 @@ from tether.contracts import U8
 from tether.errors import DeadlineError, InvalidInputError
 from tether.memory.redis_server import connect
 from tether.memory.working import Action, Change, WorkingMemory
+from tether.processes import die_with_parent
 from tether.team import record
 from tether.team.link import Link, LinkKind, LinkLostError, connected, facts_from
 
@@ -41,7 +41,6 @@ ANSWER_S = 120.0
 BEAT_S = 2.0
 _LOOK_S = 1.0
 """The record is looked at that often by itself: an announcement may be lost with a server that is killed."""
-_PR_SET_PDEATHSIG = 1
 
 
 @dataclass(frozen=True)
@@ -226,7 +225,7 @@ class Member:
 
 def main() -> int:
     """Run as the settings on the command line say, until whoever started it is gone."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = MemberSettings(**json.loads(sys.argv[1]))
     domain = load_domain(Path(settings.folder))

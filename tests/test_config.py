@@ -105,7 +105,13 @@ def test_a_list_as_a_key_is_refused_with_its_line(tmp_path: Path) -> None:
         read_yaml(path)
 
 
-@pytest.mark.parametrize("text", ["[" * 5000, "camera: " + "9" * 6000, "a: 2026-13-45"])
+NO_VALUES = (
+    'a: !!int ""', 'a: !!int "_"', 'a: !!float ""', "a: !!bool foo", "a: !!timestamp foo", "a: !!set [1]",
+    "a: 1" + ":1" * 2000 + ":1.5",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["[" * 5000, "camera: " + "9" * 6000, "a: 2026-13-45", *NO_VALUES])
 def test_what_breaks_the_yaml_parser_itself_is_a_named_fault(tmp_path: Path, text: str) -> None:
     path = tmp_path / "odd.yaml"
     path.write_text(text, encoding="utf-8")

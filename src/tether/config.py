@@ -24,6 +24,10 @@ from tether.errors import Fault, InvalidInputError
 
 T = TypeVar("T")
 _MISSING = object()
+YAML_DAMAGE = (
+    yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError, TypeError, ArithmeticError,
+)  # fmt: skip
+"""What PyYAML raises for a text that is none: its scalars' own errors come as they are (`!!int ""`, the 13th month)."""
 _NAMES: dict[Any, str] = {
     float: "a number",
     int: "a whole number",
@@ -74,8 +78,9 @@ def read_yaml(path: Path) -> Any:
         where = f"{path}:{mark.line + 1}" if mark else str(path)
         fault = Fault(where, getattr(error, "problem", None) or str(error), "valid YAML")
         raise InvalidInputError("configuration", [fault], "correct the line named") from error
-    except (RecursionError, ValueError) as error:  # a number of thousands of digits, the 13th month
-        found = "lists or mappings nested too deep" if isinstance(error, RecursionError) else str(error)
+    except YAML_DAMAGE as error:
+        deep = isinstance(error, RecursionError)
+        found = "lists or mappings nested too deep" if deep else f"a value that cannot be read: {error}"
         raise InvalidInputError("configuration", [Fault(str(path), found, "plain YAML")], "write it out") from error
 
 

@@ -94,11 +94,14 @@ def write_json(path: Path, result: Mapping[str, Any], *, last: bool = True) -> N
         partial.write_text(text, encoding="utf-8")
         os.replace(partial, path)
     except OSError as error:
-        with tempfile.NamedTemporaryFile(
-            "w", prefix="tether-result-", suffix=".json", delete=False, encoding="utf-8"
-        ) as kept:
-            kept.write(text)
-        fix = f"the result is kept in {kept.name}: move it where it belongs"
+        try:
+            with tempfile.NamedTemporaryFile(
+                "w", prefix="tether-result-", suffix=".json", delete=False, encoding="utf-8"
+            ) as kept:
+                kept.write(text)
+            fix = f"the result is kept in {kept.name}: move it where it belongs"
+        except OSError as second:
+            fix = f"make room there; nor could it be kept in {tempfile.gettempdir()}: {second.strerror}"
         raise InvalidInputError("output", [_unwritable(path, error)], fix) from error
 
 

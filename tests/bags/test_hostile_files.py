@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import signal
 import sqlite3
 import struct
@@ -16,9 +17,11 @@ import pytest
 import zstandard
 from bag_making import BUILDERS, Row, data_file, write_mcap
 from mcap.reader import make_reader
+from mcap.writer import Writer
 
 from tether.bags import open_bag
 from tether.bags.mcap_walk import MAX_CHUNK_BYTES
+from tether.bags.qos import make_qos, qos_from_text, qos_to_text
 from tether.errors import InvalidInputError, TetherError
 
 
@@ -163,3 +166,59 @@ def test_a_packed_file_of_which_only_a_beginning_is_left_is_not_called_empty(lef
     file.write_bytes(zstandard.ZstdCompressor().compress(b""))
     with pytest.raises(InvalidInputError, match="an empty file"):
         open_bag(file)
+
+
+def metadata_of(bag: Path) -> Path:
+    return bag / "metadata.yaml"
+
+
+@pytest.mark.parametrize("version", ['!!int ""', "!!bool foo", "!!timestamp foo", "2026-13-45"])
+def test_metadata_whose_values_are_none_costs_no_message(version: str, tmp_path: Path, rows: list[Row]) -> None:
+    bag = BUILDERS["rosbag2-mcap"](tmp_path, rows)
+    text = metadata_of(bag).read_text(encoding="utf-8")
+    metadata_of(bag).write_text(text.replace("version: 9", f"version: {version}"), encoding="utf-8")
+    with open_bag(bag) as opened:
+        report = opened.read_through()
+    assert report.delivered == len(rows)
+    assert any("metadata.yaml is not readable YAML" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("count", ["0x" + "f" * 5000, "1" + "0" * 4000, str(2**64)])
+def test_counts_that_nobody_can_have_recorded_are_not_believed(count: str, tmp_path: Path, rows: list[Row]) -> None:
+    bag = BUILDERS["rosbag2-mcap"](tmp_path, rows)
+    text = metadata_of(bag).read_text(encoding="utf-8")
+    changed = re.sub(r"message_count: [0-9]+", f"message_count: {count}", text)
+    assert changed != text
+    metadata_of(bag).write_text(changed, encoding="utf-8")
+    with open_bag(bag) as opened:
+        report = opened.read_through()
+    assert report.delivered == len(rows)
+    assert len(report.table()) < 10_000
+
+
+@pytest.mark.parametrize("depth", ["9999999999", str(2**31), "ten", "-1", "[1]"])
+def test_a_recorded_depth_that_no_queue_has_is_none(depth: str) -> None:
+    text = qos_to_text([make_qos(True)])
+    assert qos_from_text(text) == (make_qos(True),)
+    assert qos_from_text(text.replace("depth: 10", f"depth: {depth}")) == ()
+
+
+def test_a_profile_that_is_nothing_but_brackets_costs_no_time() -> None:
+    assert qos_from_text("[" * 100_000) == ()
+
+
+def test_an_array_of_things_without_bytes_is_not_made(tmp_path: Path) -> None:
+    """2 × 10⁹ messages that take no byte: no message is too short for them, and no machine has the time."""
+    definition = b"Nothing[2000000000] many\n" + b"=" * 80 + b"\nMSG: tester/msg/Nothing\n"
+    path = tmp_path / "x.mcap"
+    with path.open("wb") as file:
+        writer = Writer(file)
+        writer.start("ros2", "tester")
+        schema = writer.register_schema("tester/msg/Many", "ros2msg", definition)
+        channel = writer.register_channel("/many", "cdr", schema)
+        writer.add_message(channel, log_time=1, data=b"\x00\x01\x00\x00", publish_time=1)
+        writer.finish()
+    with open_bag(path) as bag:
+        report = bag.read_through()
+    assert report.delivered == 0
+    assert "tester/msg/Many is defined unreadably" in report.table()

@@ -165,6 +165,11 @@ def test_wrong_remaps_and_rates_are_refused_all_together(bag: Bag) -> None:
     assert parse_pace("max") == Unpaced() and parse_pace("0.1") == Rate(0.1)
 
 
+def test_a_start_beyond_any_bag_is_refused(bag: Bag) -> None:
+    with pytest.raises(InvalidInputError, match="at most the bag's"):
+        play(bag, PlayOptions(start_s=1e300))
+
+
 def test_null_sink_counts_what_it_is_given(bag: Bag, rows: list[Row]) -> None:
     sink = NullSink()
     result = Player(bag, sink, PlayOptions(pace=Unpaced())).play()

@@ -26,6 +26,13 @@ def test_a_whole_number_that_ros_has_no_place_for_is_a_fault(prefix, text, kind)
     assert "is no integer of ROS; expected -2**63 to 2**63 - 1" in message or "is not of type int" in message
 
 
+@pytest.mark.parametrize("text", ["!!bool foo", "!!timestamp foo", "!!int _", "2026-13-45"])
+def test_a_value_that_yaml_cannot_make_is_a_fault_with_its_line(prefix, text):
+    ((line, message),) = faults_of(prefix, f'<node pkg="pkg" exec="node"><param name="p" value="{text}"/></node>')
+    assert line == 2
+    assert f"parameter 'p': {text!r} is not YAML" in message
+
+
 @pytest.mark.parametrize("number", [2**63 - 1, -(2**63)])
 def test_the_largest_and_the_least_integer_of_ros_are_read(prefix, number):
     (process,) = plan_of(prefix, f'<node pkg="pkg" exec="node"><param name="p" value="{number}"/></node>').processes

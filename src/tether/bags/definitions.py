@@ -20,6 +20,7 @@ from tether.bags.payload import unpacked
 from tether.bags.report import CorruptMessageError
 
 HEADER = "std_msgs/msg/Header"
+_PARTS_MAX = 100_000
 _IDL_SEPARATOR = "=" * 80 + "\n"
 
 
@@ -128,8 +129,21 @@ class TypeResolver:
         except DAMAGE:  # two files of one bag define a type differently: this topic gets a store of its own
             store = get_typestore(Stores.EMPTY)
             store.register(types)
+        if _fixed_parts(store, topic.type, {}) > _PARTS_MAX:  # which may take no bytes at all, and years to make
+            raise ValueError(f"arrays of fixed length with more than {_PARTS_MAX} messages in them")
         store.get_msgdef(topic.type)
         return store
+
+
+def _fixed_parts(store: Typestore, name: str, known: dict[str, int]) -> int:
+    """How many messages one message of a type consists of, whatever its bytes say."""
+    if name not in known:
+        known[name] = 1
+        for _, field in store.fielddefs[name][1]:
+            kind, count = (field[1][0], field[1][1]) if field[0] is Nodetype.ARRAY else (field, 1)
+            if kind[0] is Nodetype.NAME:
+                known[name] += count * _fixed_parts(store, kind[1], known)
+    return known[name]
 
 
 def _begins_with_header(store: Typestore, name: str) -> bool:

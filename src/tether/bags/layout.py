@@ -14,6 +14,7 @@ from tether.bags.qos import qos_from_text
 from tether.bags.report import BagError, Loss, LossKind, LossLog
 from tether.bags.sniff import SUFFIXES, looks_like, not_a_bag, sniff
 from tether.brief import brief
+from tether.config import YAML_DAMAGE
 from tether.errors import Fault, InvalidInputError
 
 METADATA = "metadata.yaml"
@@ -154,7 +155,7 @@ def _read(path: Path, log: LossLog) -> Mapping[str, Any]:
         return {}
     try:
         data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
+    except (OSError, *YAML_DAMAGE) as error:
         mark = getattr(error, "problem_mark", None)
         at = f" in line {mark.line + 1}" if mark else ""
         log.note(f"{METADATA} is not readable YAML{at}; the files of the folder are read as they are")
@@ -207,4 +208,5 @@ def _take_counts(info: Mapping[str, Any], layout: Layout) -> None:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    """As rosbag2 counts: 64 bits."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**64

@@ -233,11 +233,10 @@ class Player:
         start_ns, end_ns = self._bag.start_ns, self._bag.end_ns
         if self._options.start_s == 0.0 or start_ns is None or end_ns is None:
             return None
-        skipped_ns = round(self._options.start_s * 1e9)
-        if skipped_ns > end_ns - start_ns:
+        if self._options.start_s > (end_ns - start_ns) / 1e9:
             expected = f"at most the bag's {(end_ns - start_ns) / 1e9:.3f} s"
             raise InvalidInputError("replay", [Fault("start", f"{self._options.start_s:g} s", expected)])
-        return start_ns + skipped_ns
+        return start_ns + round(self._options.start_s * 1e9)
 
     def _remapped(self) -> dict[str, str]:
         """Checked remapping. A name that two topics of different types would share is refused."""

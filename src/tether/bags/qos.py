@@ -14,6 +14,9 @@ from tether.bags.damage import DAMAGE
 FOREVER = QosTime(9223372036, 854775807)
 """How rosbag2 writes an infinite duration (2⁶³ − 1 ns)."""
 
+_TEXT_MAX = 100_000
+_NESTED_MAX = 400
+
 
 def make_qos(
     reliable: bool, transient_local: bool = False, depth: int = 10, history: QosHistory = QosHistory.KEEP_LAST
@@ -35,10 +38,13 @@ def make_qos(
 def qos_from_text(text: str | Sequence[Any]) -> tuple[Qos, ...]:
     """Profiles as a bag recorded them; () where there are none or they make no sense, for a bag is worth
     reading without them."""
+    if isinstance(text, str) and (len(text) > _TEXT_MAX or text.count("[") + text.count("{") > _NESTED_MAX):
+        return ()  # YAML readers take a time that grows with the square of the depth
     try:
-        return tuple(parse_qos(text))  # type: ignore[arg-type]
+        profiles = tuple(parse_qos(text))  # type: ignore[arg-type]
     except DAMAGE:
         return ()
+    return profiles if all(isinstance(one.depth, int) and 0 <= one.depth < 2**31 for one in profiles) else ()
 
 
 def qos_to_plain(profiles: Sequence[Qos]) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ from typing import TypeVar
 import yaml
 
 from tether.brief import brief
+from tether.config import YAML_DAMAGE
 from tether.launch.errors import SubstitutionError
 from tether.launch.model import ParameterData, ParameterScalar
 from tether.launch.substitution import Scope, Template
@@ -38,7 +39,7 @@ def evaluate(name: str, text: str, template: Template, type_name: str | None, sc
 def _yaml(name: str, text: str) -> object:
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError, ValueError) as error:  # ValueError: the 13th month, huge numbers
+    except YAML_DAMAGE as error:
         raise SubstitutionError(f"parameter '{name}': {text!r} is not YAML: {error}") from None
 
 

@@ -43,9 +43,9 @@ class Bench:
             words += ["-p", f"{name}:={value}"]
         rclpy.init(args=words, domain_id=self._domain, signal_handler_options=SignalHandlerOptions.NO)
         self.node = kind()
-        self._tester = rclpy.create_node("tester")
+        self.tester = rclpy.create_node("tester")
         self._executor = DrainingExecutor(lambda: None)
-        for node in (self.node, self._tester):
+        for node in (self.node, self.tester):
             self._executor.add_node(node)
         for topic in (topics.EVENTS, topics.MODALITY_STATUS, *hear):
             self.said[topic.name] = []
@@ -59,7 +59,7 @@ class Bench:
             return
         self._executor.shutdown(timeout_sec=5.0)
         self.node.destroy_node()
-        self._tester.destroy_node()
+        self.tester.destroy_node()
         rclpy.shutdown()
 
     def publish(self, topic: Topic, what: Any, best_effort: bool = False) -> None:
@@ -72,7 +72,7 @@ class Bench:
             profile = QoSProfile(depth=50, reliability=ReliabilityPolicy.BEST_EFFORT)
             if not best_effort:
                 profile = qos.publisher_qos(topic)
-            made = self._tester.create_publisher(qos.message_class(topic), topic.name, profile)
+            made = self.tester.create_publisher(qos.message_class(topic), topic.name, profile)
             self._publishers[topic.name] = made
             if not best_effort:
                 self.until(f"somebody listens to {topic.name}", lambda: made.get_subscription_count() > 0)
@@ -117,7 +117,7 @@ class Bench:
 
     def _listen(self, topic: Topic) -> None:
         kept = self.said[topic.name]
-        self._tester.create_subscription(
+        self.tester.create_subscription(
             qos.message_class(topic),
             topic.name,
             lambda raw: kept.append(decode(raw, topic.type)),

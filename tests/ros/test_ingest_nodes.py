@@ -20,6 +20,7 @@ from rclpy.signals import SignalHandlerOptions
 from tether_fusion.fusion import FusionNode
 from tether_ingest.imu_ingest import ImuIngestNode
 from tether_policy.policy import PolicyNode
+from tether_ros import qos
 
 from tether import topics
 from tether.assembly import skill_of_task
@@ -135,6 +136,22 @@ def test_messages_that_newer_ones_replaced_are_counted_as_missed(bench: Bench) -
         publisher.publish(encode(imu(START_NS + 200 * STEP_NS + i, 1000 + i)))
     time.sleep(0.3)
     bench.until("the count", lambda: bench.dropped().get("missed") == 8)
+
+
+def test_a_publisher_that_came_and_went_makes_nothing_missed(bench: Bench) -> None:
+    """Every publisher counts its messages by itself: numbers of two of them say nothing about loss."""
+    node = ImuBench(bench)
+    node.good(START_NS)
+    listeners = bench.publisher(topics.IMU).get_subscription_count
+    other = bench.tester.create_publisher(qos.message_class(topics.IMU), topics.IMU.name, qos.publisher_qos(topics.IMU))
+    bench.until("the other is heard", lambda: other.get_subscription_count() == listeners() > 0)
+    other.publish(encode(imu(START_NS + 120 * STEP_NS, 1000)))
+    bench.spin(0.2)
+    bench.tester.destroy_publisher(other)
+    bench.until("it is gone", lambda: bench.node.count_publishers(topics.IMU.name) == 1)
+    node.good(START_NS + 121 * STEP_NS)
+    bench.spin(1.2)  # a status comes each second
+    assert "missed" not in bench.dropped()
 
 
 # -- camera ---------------------------------------------------------------------------------------------------------

@@ -81,8 +81,8 @@ class Inlet:
     def _count_and_take(self, raw: bytes, info: Mapping[str, Any]) -> None:
         """info: rclpy's, whose publication_sequence_number each publisher counts from 1 by itself."""
         number, before = info["publication_sequence_number"], self._newest
-        self._newest = number
-        if self._on_missed is not None and before is not None and number > before + 1 and self.feeders() == 1:
+        self._newest = number if self.feeders() == 1 else None  # whose number it is, nobody can tell
+        if self._on_missed is not None and before is not None and self._newest is not None and number > before + 1:
             self._on_missed(number - before - 1)
         self._on_bytes(raw)
 

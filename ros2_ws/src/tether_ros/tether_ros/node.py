@@ -129,8 +129,7 @@ class StageNode(LifecycleNode):
         kind, profile = qos.message_class(topic), qos.publisher_qos(topic)
         events = PublisherEventCallbacks(use_default_callbacks=False)
         publisher = self.create_publisher(kind, topic.name, profile, event_callbacks=events)
-        self._undo.append(lambda: self.destroy_publisher(publisher))
-        self._undo.append(self.hub.add_sender(topic))
+        self._undo += [lambda: self.destroy_publisher(publisher), self.hub.add_sender(topic)]
         outlet = Outlet(topic, publisher, self.hub, None if topic in _NO_TURN else self.turned)
         self._outlets.append(outlet)
         return outlet
@@ -179,16 +178,13 @@ class StageNode(LifecycleNode):
             if self.mode is Mode.LOCKSTEP:
                 self._pump()
 
-        def say_incompatible(text: str) -> None:
-            self.event(sensors.Severity.WARN, "incompatible_qos", text)
-
-        feeders: Callable[[], int]
         if self.hub.carries(topic):
-            feeders = functools.partial(self.hub.senders, topic)
+            feeders: Callable[[], int] = functools.partial(self.hub.senders, topic)
             self._undo.append(self.hub.add_taker(topic, on_bytes))
         else:
             profile = qos.subscriber_qos(topic, must_not_lose=self.mode is Mode.LOCKSTEP)
-            inlet = self._from_outside[topic] = Inlet(self, topic, on_bytes, profile, say_incompatible, on_missed)
+            unfit = functools.partial(self.event, sensors.Severity.WARN, "incompatible_qos")
+            inlet = self._from_outside[topic] = Inlet(self, topic, on_bytes, profile, unfit, on_missed)
             feeders = inlet.feeders
             self._undo.append(inlet.destroy)
         if fed:
@@ -341,15 +337,12 @@ class StageNode(LifecycleNode):
         self._tear_down()
         return TransitionCallbackReturn.SUCCESS
 
-    def on_error(self, state: Any) -> TransitionCallbackReturn:
-        """After a transition that an exception ended: as clean-up."""
-        return self.on_cleanup(state)
+    on_error = on_cleanup  # after a transition that an exception ended
 
     def on_shutdown(self, state: Any) -> TransitionCallbackReturn:
         """As clean-up; the process then ends."""
-        self._tear_down()
         self.finished = True
-        return TransitionCallbackReturn.SUCCESS
+        return self.on_cleanup(state)
 
     def destroy_node(self) -> None:
         """As rclpy's, and its lifecycle services."""
@@ -401,9 +394,7 @@ class StageNode(LifecycleNode):
         self._active = False
         while self._undo:
             self._undo.pop()()
-        self._outlets.clear()
-        self._optional.clear()
-        self._inlets.clear()
-        self._from_outside.clear()
+        for kept in (self._outlets, self._optional, self._inlets, self._from_outside):
+            kept.clear()
         self._events = None
         self._inbox = Inbox(self._all_needs())

@@ -98,6 +98,33 @@ def test_a_run_whose_memory_cannot_keep_it_ends_as_it_ended(
     assert "no space" in caplog.text
 
 
+def test_a_memory_that_cannot_be_asked_costs_a_task_nothing_but_what_it_would_have_recalled(
+    memories: Memories, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def gone(self: LongTermMemory, *asked: object) -> None:
+        raise OSError(errno.EIO, "the disk is gone")
+
+    memories.run(1)
+    monkeypatch.setattr(LongTermMemory, "recall", gone)
+    run = memories.run(2)
+    assert (run.graph.outcome, run.recalled) == (Status.DONE.value, None)
+    assert "nothing recalled" in caplog.text and "the disk is gone" in caplog.text
+
+
+def test_a_key_that_nobody_would_believe_is_refused_before_the_first_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    key = development_key_path(tmp_path / "state")
+    key.parent.mkdir(parents=True)
+    PrivateKey.generate().save(key)  # the package of this machine has the public half of another
+    monkeypatch.setenv("TETHER_STATE", str(tmp_path / "state"))
+    words = ["agent", "run", "fetch", "--policy", "classic", "--episodes", "1", "--memory", str(tmp_path / "memory")]
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert "unknown key" in said.err
+    assert "fetch-0" not in said.out
+
+
 def test_a_goal_that_held_already_makes_no_chain(domain: Domain) -> None:
     task = domain.tasks["fetch"]
     held = domain.after(domain.closure(task.begins), task.wants)

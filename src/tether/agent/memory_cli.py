@@ -61,7 +61,9 @@ def opened(
         raise InvalidInputError("run", [Fault("--memory", "--script", "one of them: a script recalls nothing")])
     from tether.memory.long_term import LongTermMemory
 
-    return stack.enter_context(LongTermMemory(arguments.memory, domain, commit=commit, store_url=arguments.neo4j))
+    memory = stack.enter_context(LongTermMemory(arguments.memory, domain, commit=commit, store_url=arguments.neo4j))
+    memory.ledger.require_own_key()  # before the first task, not after it
+    return memory
 
 
 def served(memory: Experience, domain: Domain, stack: contextlib.ExitStack) -> Path:

@@ -163,7 +163,10 @@ class _Run:
                 return self._ask("start_not_met", "; ".join(map(str, self._unmet_text(self._task.begins))))
         self._node()
         if self._memory is not None:
-            self._recalled = self._memory.recall(self._task, self._state(), self._values, self._ways)
+            try:
+                self._recalled = self._memory.recall(self._task, self._state(), self._values, self._ways)
+            except (OSError, TetherError) as error:  # the task can be taken apart all the same
+                _LOG.error("task %s: nothing recalled: %s", self._graph.task_id, error)
         if self._recalled is not None:
             why = f"{RECALLED} {self._recalled.sha256[:12]}"
             self._todo.extend(_Step(name, why, True) for name in self._recalled.steps)

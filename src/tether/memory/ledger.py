@@ -131,7 +131,7 @@ class Ledger:
         nothing is added. Raises InvalidInputError, OSError."""
         if not items:
             return []
-        self._check_own_key()
+        self.require_own_key()
         added: list[Entry] = []
         lines = b""
         for kind, body in items:
@@ -181,8 +181,8 @@ class Ledger:
 
     # Reading
 
-    def _check_own_key(self) -> None:
-        """What is signed here must be believed at the next opening."""
+    def require_own_key(self) -> None:
+        """Raise InvalidInputError unless what is signed here would be believed at the next opening."""
         own = self._keys.get(self._key.public.id)
         if own is None or (own.purpose is Purpose.DEVELOPMENT and required_trust() is Trust.PHYSICAL):
             found = "an unknown key" if own is None else "a development key, on a physical robot"

@@ -154,7 +154,10 @@ class RemoteMemory:
     def _answer(self) -> Any:
         until_s = time.monotonic() + ANSWER_S
         line = _line(self._socket, lambda: time.monotonic() > until_s)
-        answer = None if line is None else json.loads(line)
+        try:
+            answer = None if line is None else json.loads(line)
+        except ValueError as error:
+            raise MemoryLinkError(f"memory: an answer that is not JSON: {error}") from error
         if answer is None or "error" in answer:
             why = "whoever has it open is gone, or silent" if answer is None else answer["error"]
             raise MemoryLinkError(f"memory: {why}")

@@ -1,15 +1,15 @@
 """Records a run: every topic of `tether.topics.RECORDED`, as serialised bytes, into a rosbag2 MCAP bag.
 
-Log time is the time of receipt: the system's in real time, the world's (/clock) in lockstep. The lifecycle manager has
-little time to bring nodes down, so a bag that a slow disk has not taken by then is finished before the process ends.
+Log time is the time of receipt: in real time when DDS received the message, however long it then waited for this
+process's turn, with the sender's time as publish time; in lockstep the world's (/clock). The lifecycle manager has
+little time to bring nodes down: a bag that a slow disk has not taken by then is finished before the process ends.
 A subscription asks for what our own publishers offer; where a foreign publisher offers less, it is made anew with that.
 """
 
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -126,13 +126,15 @@ class RecorderNode(StageNode):
         if subscription is not None:
             self.destroy_subscription(subscription)
 
-    def _taker(self, topic: Topic) -> Callable[[bytes], None]:
-        def take(raw: bytes) -> None:
+    def _taker(self, topic: Topic) -> Callable[[bytes, Mapping[str, Any]], None]:
+        """What takes a message and rclpy's information on it, whose timestamps are the system's, in ns."""
+
+        def take(raw: bytes, info: Mapping[str, Any]) -> None:
             times, writer = self._world_times, self._writer
             if writer is None:
                 return
             if times is None:
-                writer.write(topic.name, bytes(raw), time.time_ns())
+                writer.write(topic.name, bytes(raw), info["received_timestamp"], info["source_timestamp"])
                 return
             if topic is topics.CLOCK:
                 times.tell(convert.to_ns(decode(raw, topic.type).clock))

@@ -43,6 +43,14 @@ def managed(plan: LaunchPlan) -> list[str]:
     return nodes
 
 
+def test_only_where_no_robot_waits_a_node_may_be_silent_for_a_minute(prefix):
+    prefix.add("tether_robot", "driver")
+    replay = plan_of(prefix, "replay.launch.xml", bag="b")
+    assert parameters(replay, "lifecycle_manager")["lost_s"] == 60.0
+    for name in ("sim.launch.xml", "robot.launch.xml"):
+        assert "lost_s" not in parameters(plan_of(prefix, name), "lifecycle_manager")
+
+
 def test_sim_starts_the_whole_graph_and_activates_the_world_last(prefix):
     plan = plan_of(prefix, "sim.launch.xml")
     assert labels(plan) == ["safety_supervisor", *STAGES, "world", "recorder", "lifecycle_manager"]

@@ -1,7 +1,8 @@
 """`tether bench graph`: the live graph in real time, and its peak rates, after the method of ros2_benchmark.
 
-Live: an episode-long run with camera, IMU and joints at their rates, recorded; times come from the recording, CPU and
-memory from the operating system. Then the recording is played into the graph at other speeds (`tether.bench.peak`).
+Live: a run with camera, IMU and joints at their rates, recorded; times come from the recording, CPU and memory from the
+operating system. Then a recording is played into the graph at different speeds (`tether.bench.peak`): one made in
+lockstep, whose messages stand where the world's clock had them; in one made live, where this machine had time for them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tether.bench.figures import Benchmark, Metric, Ratio
 from tether.bench.peak import PLAYS_MAX, Play, search
 from tether.bench.processes import ProcessWatch, Usage, usage_of_all
 from tether.bench.way import Way, joined, read_way
+from tether.contracts import DECISION_NS
 from tether.errors import DeadlineError, TetherError
 from tether.eval.graph import GraphRun
 from tether.eval.result import Setting
@@ -69,12 +71,17 @@ def measure(arguments: argparse.Namespace) -> Benchmark:
         if arguments.both:
             return _side_by_side(folder, arguments.size, arguments.seconds, arguments.both)
         bag = folder / "live"
-        usage = _live(folder, bag, arguments.size, arguments.seconds, arguments.composed)
+        usage = _record(folder, bag, arguments.size, arguments.seconds, arguments.composed)
         way = _require_decisions(read_way(bag))
         metrics = _metrics(way, usage)
         notes = _notes(way, arguments.size, arguments.composed)
         if not arguments.no_peak:
-            at_peak, said = _search_peak(folder, bag, way, arguments.composed)
+            shutil.rmtree(bag)
+            even = folder / "even"
+            _record(folder, even, arguments.size, arguments.seconds, arguments.composed, realtime=False)
+            source = read_way(even)  # lockstep records no times, by which decisions are counted
+            source.decisions = round(source.imu_samples * IMU_PERIOD_NS / DECISION_NS)
+            at_peak, said = _search_peak(folder, even, source, arguments.composed)
             metrics |= at_peak
             notes = (*notes, *said)
     return Benchmark("graph", metrics, {}, notes)
@@ -87,7 +94,7 @@ def _side_by_side(folder: Path, size: tuple[int, int], seconds: float, rounds: i
     for number in range(rounds):
         for composed in (False, True):
             bag = folder / f"{number}-{composed}"
-            usages[composed].append(_live(folder, bag, size, seconds, composed))
+            usages[composed].append(_record(folder, bag, size, seconds, composed))
             ways[composed].append(_require_decisions(read_way(bag)))
             shutil.rmtree(bag)
     metrics = _metrics(joined(ways[False]), usage_of_all(usages[False]))
@@ -124,8 +131,11 @@ def picture_size(text: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _live(folder: Path, bag: Path, size: tuple[int, int], seconds: float, composed: bool) -> dict[str, Usage]:
-    setting = Setting("classic", "pick_moving", _profile_with_size(folder, size), graph=True, seed=0, realtime=True)
+def _record(
+    folder: Path, bag: Path, size: tuple[int, int], seconds: float, composed: bool, *, realtime: bool = True
+) -> dict[str, Usage]:
+    """Run the graph for so long (by this machine's time, in lockstep, too) and record it; what each process took."""
+    setting = Setting("classic", "pick_moving", _profile_with_size(folder, size), graph=True, seed=0, realtime=realtime)
     run = GraphRun(setting, episodes=1000, bag=bag, composed=composed)
     with own_domain() as domain:
         plan = read(resource_path("launch", "sim.launch.xml"), run.arguments(folder / "results.jsonl", domain))
@@ -205,7 +215,7 @@ def _notes(way: Way, size: tuple[int, int], composed: bool) -> tuple[str, ...]:
 
 
 def _search_peak(folder: Path, bag: Path, source: Way, composed: bool) -> tuple[dict[str, Metric], tuple[str, ...]]:
-    """Play what was recorded live faster and slower; see `tether.bench.peak`."""
+    """Play what was recorded at different speeds; see `tether.bench.peak`."""
     progress = Progress(PLAYS_MAX, "plays at most")
 
     def play(speed: float) -> Play:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+SILENCE_S = 30.0
 GUARD_OF_WHEELS = "_ROS_WHEELS_BOOTSTRAP_COMPLETE"
 
 
@@ -115,6 +116,15 @@ class Context:
         with self.alongside(name, command, env, cwd):
             pass
 
+    def _ended(self, child: subprocess.Popen[bytes], log: Path) -> int:
+        """The exit status; that it goes on, and where to look, is said twice a minute."""
+        began_s = time.monotonic()
+        while True:
+            try:
+                return child.wait(SILENCE_S)
+            except subprocess.TimeoutExpired:
+                say(f"  still at it after {time.monotonic() - began_s:.0f} s; its output: {log}")
+
     @contextlib.contextmanager
     def alongside(
         self,
@@ -144,7 +154,7 @@ class Context:
             )
             try:
                 yield
-                code = child.wait()
+                code = self._ended(child, log)
             except BaseException:
                 child.terminate()
                 child.wait()

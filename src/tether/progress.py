@@ -25,7 +25,7 @@ class Progress:
         now_s = time.monotonic()
         rate = self._done / max(now_s - self._start_s, 1e-9)
         left_s = (self._total - self._done) / rate
-        text = f"{self._done}/{self._total} {self._what}, {rate:.2f}/s, {left_s:.0f} s left {note}".rstrip()
+        text = f"{self._done}/{self._total} {self._what}, {rate:.2f}/s, {left_s:.0f} s left" + (note and f": {note}")
         if self._stream.isatty():
             self._say(f"\r\033[K{text}" + ("\n" if self._done == self._total else ""))
         elif now_s - self._said_s > 30.0 or self._done == self._total:

@@ -183,3 +183,13 @@ def dry_run(*words: str) -> str:
     return subprocess.run(
         ["make", "-n", *words], cwd=ROOT, env=env, capture_output=True, text=True, check=True, timeout=60
     ).stdout
+
+
+def test_a_long_step_says_that_it_goes_on_and_where_its_output_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("setup_steps.core.SILENCE_S", 0.05)
+    Context(tmp_path, tmp_path / ".venv").run("long", ["sleep", "0.5"])
+    said = capsys.readouterr().out
+    assert "still at it after" in said
+    assert str(tmp_path / ".venv" / ".tether-setup" / "long.log") in said

@@ -191,10 +191,9 @@ def _dry_run(arguments: argparse.Namespace, options: PlayOptions) -> int:
     with open_bag(arguments.bag) as bag:
         result = Player(bag, NullSink(), options).play()
         sys.stdout.write(result.report.table() + "\n")
-    sys.stdout.write(
-        f"played {result.messages} messages in {result.wall_s:.3f} s; late by p50 {result.late_ms_p50:.3f} ms, "
-        f"p99 {result.late_ms_p99:.3f} ms, max {result.late_ms_max:.3f} ms\n"
-    )
+    late = f"p50 {result.late_ms_p50:.3f} ms, p99 {result.late_ms_p99:.3f} ms, max {result.late_ms_max:.3f} ms"
+    late = "" if isinstance(options.pace, Unpaced) else f"; late by {late}"
+    sys.stdout.write(f"played {result.messages} messages in {result.wall_s:.3f} s{late}\n")
     if result.left_out:
         sys.stdout.write(f"{result.left_out} messages were left out: /clock or ROS topic names cannot carry them\n")
     if arguments.json is not None:

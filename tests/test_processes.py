@@ -84,7 +84,8 @@ def test_leaving_early_waits_for_no_item_in_hand() -> None:
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_command_that_is_told_to_end_leaves_no_worker(evaluation: subprocess.Popen[bytes], number: int) -> None:
     evaluation.send_signal(number)
-    assert evaluation.wait(PATIENCE_S) == 128 + number
+    wait_until("its end", lambda: evaluation.poll() is not None)
+    assert evaluation.returncode == 128 + number
     wait_until("its workers' end", lambda: not of_session(evaluation.pid))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import ctypes
+import itertools
 import multiprocessing
 import os
 import signal
@@ -11,6 +12,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
+from tether.interrupts import KeptInterrupt, held_interrupts
 from tether.threads import one_thread_for_children
 
 Item = TypeVar("Item")
@@ -18,6 +20,9 @@ Result = TypeVar("Result")
 
 _PR_SET_PDEATHSIG = 1
 _SPAWN = multiprocessing.get_context("spawn")
+_AHEAD = 2
+"""So many items a process are in the pool's hands: one in work and one to go on with."""
+_LOOK_S = 0.2
 
 
 def die_with_parent() -> None:
@@ -39,18 +44,28 @@ def spread(
 ) -> Generator[tuple[Item, Result], None, None]:
     """Each item with what `task` makes of it, as they get done, over spawned processes of one numerical thread each.
 
-    start: called in each process before its first item. Whoever closes the generator early, an interrupt included, does
-    not wait for the items in hand, and no process stays.
+    start: called in each process before its first item. Whoever closes the generator early, or asks to stop (Ctrl-C,
+    SIGTERM, SIGHUP: KeptInterrupt), does not wait for the items in hand, and no process stays. Until the generator ends
+    such a request is raised between two results only: anywhere within the pool it might get lost, or leave a lock held.
     """
     pool = concurrent.futures.ProcessPoolExecutor(
         workers, mp_context=_SPAWN, initializer=_begin, initargs=(start, start_arguments)
     )
-    with pool:
+    left = iter(items)
+    asked: dict[concurrent.futures.Future[Result], Item] = {}
+    with held_interrupts() as stops, pool:
         try:
-            with one_thread_for_children():  # the pool starts its processes as work is submitted
-                futures = {pool.submit(task, item): item for item in items}
-            for future in concurrent.futures.as_completed(futures):
-                yield futures[future], future.result()
+            while True:
+                with one_thread_for_children():  # the pool starts its processes as work is submitted
+                    for item in itertools.islice(left, _AHEAD * workers - len(asked)):
+                        asked[pool.submit(task, item)] = item
+                if not asked:
+                    return
+                done, _ = concurrent.futures.wait(asked, _LOOK_S, concurrent.futures.FIRST_COMPLETED)
+                if stops:
+                    raise KeptInterrupt("", stops[0])
+                for future in done:
+                    yield asked.pop(future), future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for worker in multiprocessing.active_children():

@@ -38,13 +38,14 @@ def speed(stamp_ns: int, rad_s: float) -> Any:
 
 @pytest.fixture
 def bag(domain: Domain, tmp_path: Path) -> Path:
-    """carry runs for two decisions and is killed at its time limit; place is lost; the task then ends."""
+    """carry runs for two decisions and is killed at its time limit; place's agent is lost; the task then ends."""
     carry = [replace(order(domain, n, "carry", "direct"), stamp_ns=state(n).stamp_ns - 40 * MS) for n in (0, 1)]
     place = [order(domain, n, "place", "direct", call="t/2", kills=1) for n in (4, 5)]
+    place = [replace(one, agent="arm", agent_pid=8, worker_pid=9) for one in place]
     killed = [replace(holding(n, kills=1), stamp_ns=state(n).stamp_ns - 40 * MS) for n in (2, 3)]
     over = replace(holding(6, kills=2), state=OrderState.OVER, outcome="failed", failure="nowhere")
     orders = [*carry, *killed, *place, over]
-    kinds = [ReportState.RUNNING] * 2 + [ReportState.HOLDING] * 2 + [ReportState.RUNNING, ReportState.FAULT]
+    kinds = [ReportState.RUNNING] * 2 + [ReportState.HOLDING] * 2 + [ReportState.RUNNING, ReportState.AGENT_LOST]
     path = tmp_path / "bag"
     writer = BagWriter(path)
     for topic in (topics.SKILL_ORDER, topics.SKILL_REPORT, topics.DECISION, topics.JOINT_STATES, topics.EVENTS):
@@ -57,7 +58,7 @@ def bag(domain: Domain, tmp_path: Path) -> Path:
         write(topics.SKILL_ORDER, order_message(given), state(number).stamp_ns)
     for number, kind in enumerate(kinds):
         stamp_ns = state(number).stamp_ns
-        fault = "worker 9 ended" if kind is ReportState.FAULT else ""
+        fault = "process 8 ended" if kind is ReportState.AGENT_LOST else ""
         call = orders[number].call_id
         report = SkillReport(stamp_ns, 0, number, number, kind, "t", call, fault, 9)
         write(topics.SKILL_REPORT, report_message(report), stamp_ns)
@@ -81,7 +82,9 @@ def test_a_killed_worker_leaves_a_hold_at_the_next_decision_and_joints_that_come
     assert carry.fault == ""
     assert carry.hold_s == pytest.approx(0.040)
     assert carry.still_s == pytest.approx(0.060)
-    assert (place.fault, place.hold_s) == ("worker 9 ended", 0.0)
+    assert (carry.agent, place.agent, place.fault, place.hold_s) == ("", "arm", "process 8 ended", 0.0)
+    assert "arm: t/2 (direct), 2 decisions" in as_text(task)
+    assert "agent lost: a hold decided after 0 ms" in as_text(task)
     assert [text for _, text in task.events] == ["policy: skill_fault: gone"]
     assert "worker killed: a hold decided after 40 ms, joints still after 60 ms" in as_text(task)
 

@@ -30,11 +30,13 @@ from tether.agent.orders import (
 )
 from tether.agent.recorded import RecordedSkills
 from tether.agent.robot import WorldEndedError
+from tether.agent.skill_policy import hold
 from tether.codec import decode, encode
 from tether.contracts import (
     TICK_NS,
     Estimate,
     FusedState,
+    HybridAction,
     JointSample,
     Mode,
     Primitive,
@@ -77,6 +79,7 @@ def policy(domain: Domain) -> Iterator[OrderedPolicy]:
 
 def test_orders_and_reports_come_back_from_their_messages_as_they_were(domain: Domain) -> None:
     given = replace(order(domain, 5, "carry", "direct", kills=2), outcome="failed", failure="nowhere")
+    given = replace(given, agent="base", agent_pid=2**40, worker_pid=7)
     back = order_from(decode(encode(order_message(given)), "tether_msgs/msg/SkillOrder"))
     plain = {name: value for name, value in vars(given).items() if name != "skill"}
     assert {name: value for name, value in vars(back).items() if name != "skill"} == plain
@@ -207,6 +210,35 @@ def test_a_recorded_run_of_skills_comes_out_the_same_again(domain: Domain, polic
         assert (rebuilt.state_hash, rebuilt.runtime) == (output.state_hash, output.runtime)
 
 
+class Counting:
+    """A way that remembers: tells by its first parameter how often it was asked."""
+
+    def reset(self, seed: int) -> None:
+        self._asked = 0
+
+    def decide(self, state: FusedState, truth: object) -> HybridAction:
+        self._asked += 1
+        params = np.array([0.1 + 0.01 * self._asked, 0.0, 0.2, 0.05, 0.5])
+        return replace(hold(state), primitive=Primitive.REACH, params=params)
+
+
+def counting(parameters: object) -> Counting:
+    return Counting()
+
+
+def test_recorded_workers_of_several_agents_each_remember_what_they_did_themselves(domain: Domain) -> None:
+    carry = domain.skills["carry"]
+    way = replace(carry.ways["direct"], entry="test_agent_orders:counting", remembers=True)
+    domain = replace(domain, skills={**domain.skills, "carry": replace(carry, ways={"direct": way})})
+    pids = [7, 7, 8, 7, 9]
+    orders = {n: order(domain, n, "carry", "direct", call=f"t/{n}") for n in range(len(pids))}
+    reports = {n: SkillReport(7, 0, n, n, ReportState.RUNNING, "t", f"t/{n}", "", pid) for n, pid in enumerate(pids)}
+    again = RecordedSkills(domain, orders, reports)
+    again.reset(3)
+    asked = [again.decide(state(n), None).params[0] for n in range(len(pids))]
+    assert asked == pytest.approx([0.11, 0.12, 0.11, 0.13, 0.11])
+
+
 # -- The robot behind a graph ----------------------------------------------------------------------------------------
 
 
@@ -269,6 +301,22 @@ def test_a_skill_is_ordered_with_its_task_and_stopped_with_a_kill(domain: Domain
     graph.decide(2)
     graph.robot.advance()
     assert (graph.orders[-1].state, graph.orders[-1].kills, graph.orders[-1].task_id) == (OrderState.HOLD, 1, "t")
+
+
+def test_a_lent_robot_orders_by_its_agent_and_an_agent_that_is_lost_is_no_fault_of_its_worker(domain: Domain) -> None:
+    graph = begun(lockstep=True)
+    call = Call("t/1-carry", "t", "carry", {"x": 0.2, "y": -0.1}, 2**62)
+    graph.robot.lend("base", 8, None)
+    graph.robot.linked_pid = 9
+    graph.robot.start(call, domain.skills["carry"], "direct", (1, 1))
+    graph.decide(0, SkillReport(0, 0, 0, 0, ReportState.AGENT_LOST, "t", "t/1-carry", "process 8 is gone", 9))
+    graph.robot.advance()
+    assert (graph.orders[-1].agent, graph.orders[-1].agent_pid, graph.orders[-1].worker_pid) == ("base", 8, 9)
+    assert (graph.robot.lost, graph.robot.fault) == ("process 8 is gone", None)
+    graph.robot.stop(kill=True)
+    graph.decide(1)
+    graph.robot.advance()
+    assert (graph.orders[-1].state, graph.orders[-1].agent_pid, graph.robot.lost) == (OrderState.HOLD, 0, None)
 
 
 def test_the_end_of_the_world_and_of_the_agent_wake_whoever_waits() -> None:

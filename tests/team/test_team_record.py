@@ -75,7 +75,7 @@ def test_a_file_that_is_no_record_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--agents", "arm", "--graph"], "--agents: found --graph"),
+        (["--agents", "arm", "--graph", "--realtime"], "--agents: found --realtime"),
         (["--agents", "arm", "--script"], "--agents: found --script"),
         (["--mishap", "agent_killed"], "agent_killed without --agents"),
         (["--agents", "arm"], "no skill of arm"),

@@ -34,10 +34,12 @@ _Key = tuple[int, int]
 
 @dataclass
 class CallTrace:
-    """One call of a skill. primitives: how often each was decided; modes: of the gate, in its ticks.
+    """One call of a skill. agent: whose it was, where several share the task. primitives: how often each was decided;
+    modes: of the gate, in its ticks.
 
-    lost_ns: stamp of the decision at which the worker was gone, by a kill order or by itself; from there on, seconds
-    until the policy's hold was decided, and until the joints stood still. None where that was not.
+    lost_ns: stamp of the decision at which the worker, or the agent with it, was gone, by a kill order or by itself;
+    from there on, seconds until the policy's hold was decided, and until the joints stood still. None where that was
+    not.
     """
 
     call_id: str
@@ -45,10 +47,12 @@ class CallTrace:
     way: str
     first_ns: int
     last_ns: int
+    agent: str = ""
     decisions: int = 0
     primitives: Counter[str] = field(default_factory=Counter)
     modes: Counter[str] = field(default_factory=Counter)
     fault: str = ""
+    agent_lost: bool = False
     killed: bool = False
     lost_ns: int | None = None
     hold_s: float | None = None
@@ -124,7 +128,8 @@ def _task(heard: _Heard, task_id: str) -> TaskTrace:
         if order.state is OrderState.RUN:
             at = calls.get(order.call_id)
             if at is None:
-                at = CallTrace(order.call_id, order.skill.name, order.way, order.stamp_ns, order.stamp_ns)
+                span = order.stamp_ns, order.stamp_ns
+                at = CallTrace(order.call_id, order.skill.name, order.way, *span, order.agent)
                 calls[order.call_id] = at
             _follow(at, order, key, heard)
         before = order
@@ -140,8 +145,9 @@ def _follow(call: CallTrace, order: SkillOrder, key: _Key, heard: _Heard) -> Non
         call.primitives[heard.primitives[key].name.lower()] += 1
     call.modes.update(mode.name for mode in heard.modes.get(key, ()))
     report = heard.reports.get(key)
-    if report is not None and report.state is ReportState.FAULT and not call.fault:
-        call.fault = report.fault
+    gone = report is not None and report.state in (ReportState.FAULT, ReportState.AGENT_LOST)
+    if report is not None and gone and not call.fault:
+        call.fault, call.agent_lost = report.fault, report.state is ReportState.AGENT_LOST
         _lost(call, report.stamp_ns, key, heard)
 
 
@@ -198,14 +204,15 @@ def as_text(task: TaskTrace) -> str:
     for call in task.calls:
         chosen = ", ".join(f"{count} {name}" for name, count in call.primitives.most_common())
         gate = ", ".join(f"{count} {name}" for name, count in call.modes.most_common())
+        who = f"{call.agent}: " if call.agent else ""
         lines.append(
-            f"  {call.first_ns * 1e-9:8.2f} s  {call.call_id} ({call.way}), {call.decisions} decisions: {chosen}"
+            f"  {call.first_ns * 1e-9:8.2f} s  {who}{call.call_id} ({call.way}), {call.decisions} decisions: {chosen}"
         )
         lines.append(f"              gate: {gate}")
         if call.fault:
             lines.append(f"              fault: {call.fault}")
         if call.lost_ns is not None:
             why = "killed" if call.killed and not call.fault else "lost"
-            lines.append(f"              worker {why}: {_stop_text(call)}")
+            lines.append(f"              {'agent' if call.agent_lost else 'worker'} {why}: {_stop_text(call)}")
     lines += [f"  {stamp * 1e-9:8.2f} s  {text}" for stamp, text in task.events]
     return "\n".join(lines) + "\n"

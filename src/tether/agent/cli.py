@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from tether.agent.evaluation import Ran, Setting
     from tether.agent.graph_run import GraphRun
     from tether.team.crew import Team
+    from tether.team.roster import Roster
 
 
 def add_parser(subparsers: Any) -> None:
@@ -173,22 +174,26 @@ def _run(arguments: argparse.Namespace) -> int:
 
     with contextlib.ExitStack() as stack:
         memory = memory_cli.opened(arguments, domain, head["commit"], stack)
+        roster = _roster(arguments, domain)
         if arguments.graph:
             socket = None if memory is None else memory_cli.served(memory, domain, stack)
-            run_graph(_graph_run(arguments, setting, seeds, socket), take)
+            run_graph(_graph_run(arguments, setting, seeds, socket, roster), take)
         else:
-            team = _team(arguments, domain, ways, stack)
+            team = None if roster is None else _team(roster, domain, ways, stack)
             for one in episodes(setting, domain, ways, seeds, arguments.runs, memory, team):
                 take(one)
     _say_summary(summary(ran))
     return 0
 
 
-def _graph_run(arguments: argparse.Namespace, setting: Setting, seeds: range, memory: Path | None) -> GraphRun:
+def _graph_run(
+    arguments: argparse.Namespace, setting: Setting, seeds: range, memory: Path | None, roster: Roster | None
+) -> GraphRun:
     from tether.agent.graph_run import GraphRun
 
-    lockstep = not arguments.realtime
-    return GraphRun(setting, seeds, lockstep, arguments.runs, arguments.bag, arguments.domain, memory=memory)
+    lockstep, agents = not arguments.realtime, () if roster is None else tuple(roster.agents)
+    files = arguments.runs, arguments.bag, arguments.domain
+    return GraphRun(setting, seeds, lockstep, *files, memory=memory, agents=agents)
 
 
 def _refuse_what_does_not_go_together(arguments: argparse.Namespace) -> None:
@@ -196,7 +201,7 @@ def _refuse_what_does_not_go_together(arguments: argparse.Namespace) -> None:
     for name in ("realtime", "bag"):
         if getattr(arguments, name) and not arguments.graph:
             faults.append(Fault(f"--{name}", "no --graph", "--graph with it"))
-    for name in ("graph", "script"):
+    for name in ("realtime", "script"):
         if getattr(arguments, name) and arguments.agents is not None:
             faults.append(Fault("--agents", f"--{name}", "one of them"))
     if "agent_killed" in arguments.mishap and arguments.agents is None:
@@ -205,16 +210,18 @@ def _refuse_what_does_not_go_together(arguments: argparse.Namespace) -> None:
         raise InvalidInputError("run", faults)
 
 
-def _team(
-    arguments: argparse.Namespace, domain: Domain, ways: Mapping[str, str], stack: contextlib.ExitStack
-) -> Team | None:
+def _roster(arguments: argparse.Namespace, domain: Domain) -> Roster | None:
     if arguments.agents is None:
         return None
-    from tether.team.crew import Team
     from tether.team.roster import load_roster
 
-    names = [name.strip() for name in arguments.agents.split(",")]
-    return stack.enter_context(Team(domain, load_roster(domain, names), ways))
+    return load_roster(domain, [name.strip() for name in arguments.agents.split(",")])
+
+
+def _team(roster: Roster, domain: Domain, ways: Mapping[str, str], stack: contextlib.ExitStack) -> Team:
+    from tether.team.crew import Team
+
+    return stack.enter_context(Team(domain, roster, ways))
 
 
 def _ways(domain: Domain, arguments: argparse.Namespace) -> Choice:

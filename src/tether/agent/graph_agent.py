@@ -9,13 +9,14 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tether.agent.calls import Call, Feedback, Outcome, Status
 from tether.agent.desk import CallDesk, world_ended
 from tether.agent.domain import Domain
 from tether.agent.edges import EdgeBreakers
 from tether.agent.evaluation import save_run, skills_of, timeliness_of
+from tether.agent.execution import SkillExecutor
 from tether.agent.experience import Experience
 from tether.agent.graph_robot import ClosedError, EpisodeBegun, GraphRobot
 from tether.agent.observing import place_of
@@ -24,6 +25,9 @@ from tether.agent.running import SETTLE_NS, TaskRunner
 from tether.agent.script import run_script
 from tether.errors import Fault, InvalidInputError
 from tether.journal import read_lines
+
+if TYPE_CHECKING:
+    from tether.team.crew import Team
 
 SETTLE_DECISIONS = 20
 """After an episode has begun, until sensors have come."""
@@ -52,12 +56,14 @@ class TaskLoop:
         ways: Mapping[str, str],
         errand: Errand,
         memory: Experience | None = None,
+        team: Team | None = None,
     ) -> None:
+        """team: does the steps, where it is not one agent."""
         if errand.task not in domain.tasks:
             known = ", ".join(domain.tasks)
             raise InvalidInputError("agent", [Fault("task", repr(errand.task), f"one of {known}")])
         self._robot, self._domain, self._ways, self._errand = robot, domain, ways, errand
-        self._memory = memory
+        self._memory, self._team = memory, team
         self._values = {p.name: p.default for p in domain.tasks[errand.task].parameters}
 
     def run(self) -> None:
@@ -76,13 +82,19 @@ class TaskLoop:
         if errand.script:
             outcome = run_script(self._domain, robot, self._ways, errand.task, task_id)
         else:
-            run = runner_of(robot, self._domain, self._ways, memory=self._memory).run(errand.task, task_id, {})
+            team = self._team
+            executor = None if team is None else team.executor(robot, task_id, begun.seed, robot)
+            runner = runner_of(robot, self._domain, self._ways, memory=self._memory, executor=executor)
+            run = runner.run(errand.task, task_id, {})
             outcome = run.outcome
             record = {"retries": run.retries, "skills": skills_of(run.graph), "decisions": run.decisions}
             record |= {"deadline": timeliness_of(run.graph)}
             record |= {"recalled": None if run.recalled is None else run.recalled.sha256}
-            if errand.runs is not None:
-                save_run(errand.runs / task_id, run.graph, run.request, robot)
+            folder = None if errand.runs is None else errand.runs / task_id
+            if folder is not None:
+                save_run(folder, run.graph, run.request, robot)
+            if team is not None and executor is not None:
+                record["team"] = team.told(executor, folder)
         if errand.results is not None:
             record |= {"seed": begun.seed, "task_id": task_id, "status": outcome.status.value}
             record |= {"failure": outcome.failure, "duration_s": (robot.now_ns() - begun.start_ns) * 1e-9}
@@ -185,11 +197,12 @@ def runner_of(
     ways: Mapping[str, str],
     breakers: EdgeBreakers | None = None,
     memory: Experience | None = None,
+    executor: SkillExecutor | None = None,
 ) -> TaskRunner:
     """In lockstep deadlines are of the world's time; in real time of a steady clock, which a slow world cannot stop."""
     clock_ns = robot.now_ns if robot.lockstep else time.monotonic_ns
     settle_ns = SETTLE_NS if robot.lockstep else LIVE_SETTLE_NS
-    return TaskRunner(domain, robot, ways, memory, settle_ns=settle_ns, clock_ns=clock_ns, breakers=breakers)
+    return TaskRunner(domain, robot, ways, memory, settle_ns, clock_ns, breakers, executor)
 
 
 def read_records(path: Path) -> dict[int, dict[str, Any]]:

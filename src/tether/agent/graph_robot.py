@@ -59,6 +59,9 @@ class GraphRobot:
         self._modes: dict[int, Mode] = {}
         self._order = SkillOrder(0, 0, 0, OrderState.HOLD)
         self._report: SkillReport | None = None
+        self._lent = ("", 0)
+        self.linked_pid = 0
+        """Process of the worker of the agent that the robot is lent to."""
         self._begin(EpisodeBegun(-1, 0, 0))
 
     # -- what whoever hears the graph tells --------------------------------------------------------------------------
@@ -142,9 +145,7 @@ class GraphRobot:
     @property
     def fault(self) -> str | None:
         """What the policy reports of the running skill's worker."""
-        report = self._report
-        ours = report is not None and self._order.state is OrderState.RUN and report.call_id == self._order.call_id
-        return report.fault if ours and report is not None and report.state is ReportState.FAULT else None
+        return self._reported(ReportState.FAULT)
 
     def now_ns(self) -> int:
         """The world's time at the tick after the newest decision's."""
@@ -163,6 +164,9 @@ class GraphRobot:
             way,
             context_of(skill, call.parameters, step),
             self._order.kills,
+            agent=self._lent[0],
+            agent_pid=self._lent[1],
+            worker_pid=self.linked_pid,
         )
         until_ns = self._now_ns + round(START_S * 1e9)
         while not self.lockstep and not self._taken_up() and self._now_ns < until_ns:
@@ -190,6 +194,17 @@ class GraphRobot:
         """The newest picture."""
         return self._newest_picture()
 
+    # -- Lender, where several agents share the task -----------------------------------------------------------------
+
+    @property
+    def lost(self) -> str | None:
+        """What the policy reports of its link to the agent whose step it is; see `tether.team.executor.Lender`."""
+        return self._reported(ReportState.AGENT_LOST)
+
+    def lend(self, agent: str, pid: int, link: object) -> None:
+        """Orders name this agent from its start on; the policy has a link of its own to it."""
+        self._lent, self.linked_pid = (agent, pid), 0
+
     # -- inside ------------------------------------------------------------------------------------------------------
 
     def _begin(self, begun: EpisodeBegun) -> None:
@@ -203,6 +218,12 @@ class GraphRobot:
     def _say(self) -> None:
         named = {"stamp_ns": self._now_ns, "episode": self._episode.episode, "decision_id": self._next}
         self._send(replace(self._order, **named))  # type: ignore[arg-type]  # all three are integers
+
+    def _reported(self, state: ReportState) -> str | None:
+        """The policy's words on the running order, where it is said to be in this state."""
+        report = self._report
+        ours = report is not None and self._order.state is OrderState.RUN and report.call_id == self._order.call_id
+        return report.fault if ours and report is not None and report.state is state else None
 
     def _taken_up(self) -> bool:
         """Whether the policy says of the order that is given that its worker has started."""

@@ -3,6 +3,7 @@ each task to what the world's judge says of it."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,8 @@ from tether.resources import resource_path
 @dataclass(frozen=True)
 class GraphRun:
     """How the graph is run. runs: takes each run's graph, and requests; bag: folder of the recording, None for none.
-    domain_folder: of the agent's domain, None for the one that ships; memory: socket of `tether.memory.link`."""
+    domain_folder: of the agent's domain, None for the one that ships; memory: socket of `tether.memory.link`. agents:
+    names of those that share the task, none where one does it all."""
 
     setting: Setting
     seeds: Sequence[int]
@@ -34,9 +36,10 @@ class GraphRun:
     domain_folder: Path | None = None
     log_dir: Path | None = None
     memory: Path | None = None
+    agents: tuple[str, ...] = ()
 
-    def arguments(self, records: Path, results: Path, domain: int) -> dict[str, str]:
-        """Arguments of the launch file."""
+    def arguments(self, records: Path, results: Path, domain: int, team: Path | None = None) -> dict[str, str]:
+        """Arguments of the launch file. team: folder of the agents' sockets and record."""
         s = self.setting
         arguments = {
             "agent_task": s.task,
@@ -53,7 +56,10 @@ class GraphRun:
             "results": str(results),
             "domain": str(domain),
         }
+        if self.agents:
+            arguments["agents"] = ",".join(self.agents)
         folders = {"bag": self.bag, "runs": self.runs, "agent_domain": self.domain_folder, "memory": self.memory}
+        folders["team"] = team
         return arguments | {name: str(folder.absolute()) for name, folder in folders.items() if folder is not None}
 
 
@@ -62,9 +68,12 @@ def run_graph(run: GraphRun, on_ran: Callable[[Ran], None]) -> list[Ran]:
 
     Raises GraphRunError, naming the process that failed, where episodes are missing at the end.
     """
-    with tempfile.TemporaryDirectory(prefix="tether-run-") as folder, own_domain() as domain:
+    with contextlib.ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-run-"))
+        domain = stack.enter_context(own_domain())
+        team = _team_folder(Path(folder), stack) if run.agents else None
         records_file, results_file = Path(folder) / "records.jsonl", Path(folder) / "results.jsonl"
-        arguments = run.arguments(records_file, results_file, domain)
+        arguments = run.arguments(records_file, results_file, domain, team)
         plan = read(resource_path("launch", "agent.launch.xml"), arguments)
         ran: list[Ran] = []
         with Runner(plan, log_dir=run.log_dir, scratch=Path(folder)) as runner:
@@ -85,6 +94,16 @@ def run_graph(run: GraphRun, on_ran: Callable[[Ran], None]) -> list[Ran]:
     return ran
 
 
+def _team_folder(folder: Path, stack: contextlib.ExitStack) -> Path:
+    """With the server of the team's record, which outlives an agent's node that is killed, and nothing else."""
+    from tether.team.crew import record_server
+
+    team = folder / "team"
+    team.mkdir(mode=0o700)
+    stack.enter_context(record_server(team))
+    return team
+
+
 def _joined(record: dict[str, Any] | None, result: EpisodeResult, mishap: str) -> Ran:
     """The agent's own word, and the judge's. Where the world ended before the agent, only the judge's is there."""
     seed = result.spec.seed
@@ -103,5 +122,6 @@ def _joined(record: dict[str, Any] | None, result: EpisodeResult, mishap: str) -
         skills=tuple(tuple(skill) for skill in record["skills"]),
         decisions=record["decisions"],
         recalled=record["recalled"],
+        team=record.get("team"),
         **record["deadline"],
     )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from tether.contracts import ImageSample, TickDelivery
+from tether.contracts import TICK_NS, TICKS_PER_DECISION, ImageSample, TickDelivery
 
 if TYPE_CHECKING:
     from tether.world.mujoco_world import MujocoWorld
@@ -34,7 +34,8 @@ class Mishap(str, Enum):
     WORKER_KILLED = "worker_killed"
     """The process that runs the skill is killed from outside."""
     AGENT_KILLED = "agent_killed"
-    """The process of the agent that is at it is killed, where several are at work."""
+    """The process of the agent that is at it is killed, where several are at work, and while it waits for its next
+    decision: at a decision's own tick a graph's agent may be at anything, and what is lost with it would be chance."""
 
 
 _LASTS_S = {Mishap.OCCLUSION: 1.5, Mishap.CAMERA_LOSS: 1.0}
@@ -77,10 +78,8 @@ class Injector:
         """Ahead of each tick of the world."""
         if self._mishap is Mishap.SLIP:
             self._slip(scene, since_start_ns)
-        elif self._mishap in (Mishap.WORKER_KILLED, Mishap.AGENT_KILLED) and self.happened_ns is None:
-            due = since_start_ns >= self._at_s * 1e9
-            if due and (scene.kill_worker() if self._mishap is Mishap.WORKER_KILLED else scene.kill_agent()):
-                self.happened_ns = since_start_ns
+        elif self.happened_ns is None and since_start_ns >= self._at_s * 1e9 and self._kill(scene, since_start_ns):
+            self.happened_ns = since_start_ns
 
     def delivered(self, delivery: TickDelivery, start_ns: int) -> TickDelivery:
         """What of a delivery gets through to the robot."""
@@ -98,6 +97,13 @@ class Injector:
                 sample = replace(sample, rgb=(sample.rgb // 8 + _GREY).astype(np.uint8))
             samples.append(sample)
         return replace(delivery, samples=samples)
+
+    def _kill(self, scene: Scene, since_start_ns: int) -> bool:
+        """Whether it has happened."""
+        if self._mishap is Mishap.WORKER_KILLED:
+            return scene.kill_worker()
+        waits = since_start_ns // TICK_NS % TICKS_PER_DECISION != 0
+        return self._mishap is Mishap.AGENT_KILLED and waits and scene.kill_agent()
 
     def _slip(self, scene: Scene, since_start_ns: int) -> None:
         world = scene.world

@@ -17,6 +17,7 @@ from tether.assembly import skills
 from tether.contracts import FusedState, PolicyOutput, Primitive
 from tether.errors import Fault, InvalidInputError
 from tether.policy.stage import PolicyStage
+from tether.team.policy import CalledPolicy
 
 THREADS = 1
 """Of a worker's numerical libraries."""
@@ -25,11 +26,12 @@ _LOOK_S = 0.01
 
 class OrderedPolicy:
     """Owns the skills' worker: `close` it. aside: workers start beside the decisions, which hold meanwhile (real time);
-    otherwise a decision waits until its worker has started (lockstep)."""
+    otherwise a decision waits until its worker has started (lockstep). called: by agents that have workers of their
+    own; orders name the one that is asked."""
 
-    def __init__(self, domain: Domain, *, answer_s: float, aside: bool) -> None:
-        self._domain = domain
-        self._policy = SkillPolicy(domain.folder, answer_s)
+    def __init__(self, domain: Domain, *, answer_s: float, aside: bool, called: CalledPolicy | None = None) -> None:
+        self._domain, self._called = domain, called
+        self._policy = called or SkillPolicy(domain.folder, answer_s)
         self._stage = PolicyStage(self._policy, skills(), THREADS)
         self._starter = ThreadPoolExecutor(1, thread_name_prefix="starter") if aside else None
         self._starting: Future[None] | None = None
@@ -47,6 +49,8 @@ class OrderedPolicy:
         """Kill the worker."""
         self._end_starting()
         self._policy.kill()
+        if self._called is not None:
+            self._called.close()
         if self._starter is not None:
             self._starter.shutdown()
 
@@ -81,6 +85,8 @@ class OrderedPolicy:
             return ReportState.HOLDING
         if self._starting is not None:
             return ReportState.STARTING
+        if self._called is not None and self._called.lost is not None:
+            return ReportState.AGENT_LOST
         return ReportState.FAULT if fault else ReportState.RUNNING
 
     def _follow(self, order: SkillOrder) -> None:
@@ -109,6 +115,8 @@ class OrderedPolicy:
         parameters = parameters_of_order(skill, order)
         if self._starter is None:
             self._policy.start(skill.ways[order.way], parameters, order.skill)
+            if self._called is not None:
+                self._called.turn_to(order.agent, order.agent_pid, order.worker_pid)
         else:
             self._policy.busy = True
             self._starting = self._starter.submit(self._policy.start, skill.ways[order.way], parameters, order.skill)

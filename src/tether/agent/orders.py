@@ -33,6 +33,7 @@ class ReportState(IntEnum):
     STARTING = 1
     RUNNING = 2
     FAULT = 3
+    AGENT_LOST = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class SkillOrder:
     """What the policy is to do from `decision_id` on. stamp_ns: of the state that was chosen on.
 
     call_id, way, skill: with RUN. kills: how often a worker was to be killed in this episode. outcome, failure: with
-    OVER.
+    OVER. agent: with RUN, where several share the task, whose step it is; agent_pid, worker_pid: its processes.
     """
 
     stamp_ns: int
@@ -54,6 +55,9 @@ class SkillOrder:
     kills: int = 0
     outcome: str = ""
     failure: str = ""
+    agent: str = ""
+    agent_pid: int = 0
+    worker_pid: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,6 +97,9 @@ def order_message(order: SkillOrder) -> Any:
         order.kills,
         order.outcome,
         order.failure,
+        order.agent,
+        order.agent_pid,
+        order.worker_pid,
         HOLD=0,
         RUN=1,
         OVER=2,
@@ -113,6 +120,9 @@ def order_from(msg: Any) -> SkillOrder:
         int(msg.kills),
         msg.outcome,
         msg.failure,
+        msg.agent,
+        int(msg.agent_pid),
+        int(msg.worker_pid),
     )
 
 
@@ -133,6 +143,7 @@ def report_message(report: SkillReport) -> Any:
         STARTING=1,
         RUNNING=2,
         FAULT=3,
+        AGENT_LOST=4,
     )
 
 

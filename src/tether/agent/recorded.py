@@ -17,7 +17,7 @@ from tether.policy.protocol import Policy
 
 class RecordedSkills:
     """A policy that follows recorded orders, one episode long. That a worker was lost stands in the reports, and there
-    the robot held; a worker of another process remembers nothing of what the one before it did."""
+    the robot held; a worker remembers what its own process did in this episode, and nothing of another's."""
 
     source = Source.STUDENT
     is_oracle = False
@@ -29,7 +29,7 @@ class RecordedSkills:
         self._seed = 0
         self._pid = 0
         self._call = ""
-        self._kept = KeptPolicies()
+        self._kept: dict[int, KeptPolicies] = {}
         self._policy: Policy | None = None
         self._context: SkillContext | None = None
 
@@ -50,7 +50,7 @@ class RecordedSkills:
             fault = Fault(f"decision {state.decision_id}", f"no order {report.order_id}", "the order that it names")
             raise InvalidInputError("recording to check", [fault])
         self._context = order.skill
-        if report.state is ReportState.FAULT:
+        if report.state in (ReportState.FAULT, ReportState.AGENT_LOST):
             self._call = ""
             return hold(state)
         return fitting(
@@ -67,11 +67,12 @@ class RecordedSkills:
 
     def _policy_of(self, order: SkillOrder, report: SkillReport) -> Policy:
         if report.worker_pid != self._pid:
-            self._pid, self._kept, self._call = report.worker_pid, KeptPolicies(), ""
+            self._pid, self._call = report.worker_pid, ""
         if order.call_id != self._call or self._policy is None:
             skill = skill_of(self._domain, order)
             way, place = skill.ways[order.way], self._domain.folder / "skills"
             values = parameters_of_order(skill, order)
             self._call = order.call_id
-            self._policy = self._kept.begin(way.entry, place, values, keep=way.remembers, seed=self._seed)
+            kept = self._kept.setdefault(report.worker_pid, KeptPolicies())
+            self._policy = kept.begin(way.entry, place, values, keep=way.remembers, seed=self._seed)
         return self._policy

@@ -39,7 +39,7 @@ class TaskWorld:
         self._default = place_of(defaults)
         self._mishaps, self._lockstep = tuple(mishaps), lockstep
         self._number = self._reported = -1
-        self._pid = 0
+        self._pid = self._agent_pid = 0
         self._orders: dict[int, SkillOrder] = {}
         self.running: str | None = None
         """Name of the skill that is ordered."""
@@ -79,7 +79,7 @@ class TaskWorld:
         """Start an episode, with the mishap whose turn it is."""
         self._number += 1
         self._orders = {}
-        self._reported, self._pid, self.running = -1, 0, None
+        self._reported, self._pid, self._agent_pid, self.running = -1, 0, 0, None
         self._spec, self._start_ns, self._place = spec, start_ns, self._default
         self._injector = Injector(self._mishaps[self._number % len(self._mishaps)], spec.seed)
         self._delivery = self.world.reset(spec, start_ns)
@@ -89,7 +89,7 @@ class TaskWorld:
     def step(self, command: Command | None) -> TickDelivery:
         """One tick; after the order that says that the task is over, the last one."""
         order = self._order_now()
-        self.running = order.skill.name if order is not None and order.state is OrderState.RUN else None
+        self._look_who_runs(order if order is not None and order.state is OrderState.RUN else None)
         result = self._judge(order) if order is not None and order.state is OrderState.OVER else None
         self._injector.before_step(self, self._delivery.stamp_ns - self._start_ns)
         following = self._injector.delivered(self.world.step(command), self._start_ns)
@@ -98,15 +98,25 @@ class TaskWorld:
 
     def kill_worker(self) -> bool:
         """See `tether.agent.injection.Scene`: with signal 9, and its group."""
-        if not self._pid or self.running is None:
-            return False
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._pid, signal.SIGKILL)
-        return True
+        return self._kill(self._pid)
 
     def kill_agent(self) -> bool:
-        """Never: the graph's one agent says when the task is over."""
-        return False
+        """See `tether.agent.injection.Scene`: where several share the task; one agent alone says when it is over."""
+        return self._kill(self._agent_pid)
+
+    def _kill(self, pid: int) -> bool:
+        if not pid or self.running is None:
+            return False
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        return True
+
+    def _look_who_runs(self, order: SkillOrder | None) -> None:
+        """order: that runs a skill at this tick, None for none. One agent's worker is known by its report only."""
+        self.running = None if order is None else order.skill.name
+        self._agent_pid = 0 if order is None else order.agent_pid
+        if self._agent_pid and order is not None:
+            self._pid = order.worker_pid
 
     def measure(self) -> TruthSample:
         """The state now."""

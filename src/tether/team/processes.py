@@ -7,7 +7,6 @@ import json
 import logging
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,20 +15,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tether.agent.domain import Domain
-from tether.errors import DeadlineError, TetherError
+from tether.errors import TetherError
 from tether.memory.redis_server import Client
 from tether.resources import resource_path
 from tether.safety.heartbeat import AgentRule, Beat, HeartbeatMonitor
 from tether.safety.settings import load_safety
 from tether.team import record
-from tether.team.link import Link, LinkKind, LinkLostError
+from tether.team.link import Link, Listener
 from tether.team.member import MemberSettings
 from tether.team.roster import Roster
 
 _LOG = logging.getLogger(__name__)
 START_S = 120.0
 """For Python and its libraries to start on a busy small machine."""
-HELLO_S = 10.0
 DYING_S = 0.2
 """Between the end of a process's link and its own."""
 _POLL_S = 0.02
@@ -73,19 +71,19 @@ class Processes:
         url: str,
         folder: Path,
         rule: AgentRule | None = None,
+        decisions: Path | None = None,
     ) -> None:
-        """folder: for the link's socket, on a short path; client, url: of the same server."""
+        """folder: for the link's socket, on a short path; client, url: of the same server. decisions: socket of the
+        process that asks for decisions, None where it is this one."""
         rules = load_safety(resource_path(*_SAFETY)).heartbeats
         self._rule = rule or rules.agents
         self._monitor = HeartbeatMonitor(replace(rules, loops={}, agents=self._rule))
         self.roster, self._client = roster, client
-        self._path = folder / "link.sock"
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._listener.bind(str(self._path))
-        self._listener.listen(8)
-        self._listener.setblocking(False)
+        path = folder / "link.sock"
+        self._listener = Listener(path)
+        asks = None if decisions is None else str(decisions)
         self._settings = {
-            name: MemberSettings(name, url, str(self._path), str(domain.folder), dict(ways), self._rule.ttl_s)
+            name: MemberSettings(name, url, str(path), str(domain.folder), dict(ways), self._rule.ttl_s, asks)
             for name in roster.agents
         }
         self._agents = {name: _Agent() for name in roster.agents}
@@ -188,23 +186,11 @@ class Processes:
         agent.process = agent.link = None
 
     def _accept(self) -> None:
-        while True:
-            try:
-                sock, _ = self._listener.accept()
-            except BlockingIOError:
-                return
-            link = Link(sock)
-            try:
-                kind, content = link.receive(HELLO_S)
-                hello = json.loads(content)
-                name = str(hello["name"])
-                known = kind is LinkKind.HELLO and name in self._agents and hello["pid"] == self.pid(name)
-            except (LinkLostError, DeadlineError, ValueError, KeyError):
-                known = False
-            if not known:
+        for name, pid, link in self._listener.callers():
+            if name in self._agents and pid == self.pid(name):
+                self._agents[name].link = link
+            else:
                 link.close()  # of a process that was killed meanwhile
-                continue
-            self._agents[name].link = link
 
     def _hear(self) -> None:
         """Heartbeats, once in a while: a process that lives and no longer beats is killed, and started anew."""

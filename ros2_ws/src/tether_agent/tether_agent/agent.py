@@ -1,13 +1,15 @@
 """The agent of a live graph: hears states, verdicts and reports, and orders which skill chooses; it sends no motion.
 
 It runs its task once an episode, or serves `ExecuteSkill` (`serve:=true`). Its thread does the thinking; ROS callbacks
-only hand over what comes.
+only hand over what comes. With `agents` it is their coordinator and runs no skill; they are processes that it starts.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from tether_ros.node import Mode, StageNode
 from tether_ros.process import run
 
 from tether import topics
-from tether.agent.domain import load_domain
+from tether.agent.domain import Domain, load_domain
 from tether.agent.graph_agent import CallLoop, Errand, TaskLoop
 from tether.agent.graph_robot import SILENT_S, EpisodeBegun, GraphRobot
 from tether.agent.machine import Machine, pruned
@@ -29,6 +31,8 @@ from tether.ingest.encodings import ColourImage, decode_raw
 from tether.ingest.rejection import RejectedError
 from tether.lockstep import TickInputs
 from tether.memory.link import RemoteMemory
+from tether.team.crew import Team
+from tether.team.roster import load_roster
 from tether_agent.skill_server import SkillServer, spin
 
 _JOIN_S = 1.0
@@ -47,6 +51,8 @@ class AgentNode(StageNode):
         self._runs = self.param("runs", "", "folder for graphs of runs and requests to a person; empty: none")
         self._memory = self.param("memory", "", "socket of whoever has the agent's memory open; empty: none")
         self._results = self.param("results", "", "file that takes a line of JSON a task; empty: none")
+        self._agents = self.param("agents", "", "agents that share the task, parted by commas; empty: one does it all")
+        self._team = self.param("team", "", "folder of their sockets, with the server of their record; empty: none")
 
     def build(self) -> None:
         """Prove the domain; make the robot, inlets and outlets."""
@@ -62,10 +68,10 @@ class AgentNode(StageNode):
             lockstep=self.mode is Mode.LOCKSTEP,
             silent_s=SILENT_S,
         )
-        memory = self._remote_memory()
+        memory, team = self._remote_memory(), self._opened_team(domain, ways)
         errand = Errand(self._task, self._script, _path(self._runs), _path(self._results))
         self._calls = CallLoop(robot, domain, ways) if self._serve else None
-        self._loop = self._calls or TaskLoop(robot, domain, ways, errand, memory)
+        self._loop = self._calls or TaskLoop(robot, domain, ways, errand, memory, team)
         self._executor_thread = threading.get_ident()
         self.inlet(topics.EPISODE_START, self._on_start)
         self.inlet(topics.EPISODE_END, self._on_end)
@@ -82,6 +88,20 @@ class AgentNode(StageNode):
         memory = RemoteMemory(Path(self._memory))
         self._undo.append(memory.close)
         return memory
+
+    def _opened_team(self, domain: Domain, ways: Mapping[str, str]) -> Team | None:
+        if not self._agents:
+            return None
+        live = self.mode is not Mode.LOCKSTEP
+        wrong = {"serve": self._serve, "script": self._script, "realtime": live, "no team": not self._team}
+        faults = [Fault("agents", name, "a task in lockstep, with a team's folder") for name in wrong if wrong[name]]
+        if faults:
+            raise InvalidInputError("agent", faults)
+        roster = load_roster(domain, [name.strip() for name in self._agents.split(",")])
+        stack = contextlib.ExitStack()
+        team = stack.enter_context(Team(domain, roster, ways, Path(self._team)))
+        self._undo.append(stack.close)
+        return team
 
     def on_activate(self, state: Any) -> Any:
         """Begin to think."""

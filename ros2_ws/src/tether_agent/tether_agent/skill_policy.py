@@ -1,7 +1,7 @@
 """The policy of a graph with an agent: orders and fused states in, the running skill's hybrid action out.
 
-It stands where the policy node stands and has its name. Skills run in a worker process; where that is lost, or where no
-order has come for ORDER_AGE_S, the policy holds.
+It stands where the policy node stands and has its name. Skills run in a worker process, or where several agents share a
+task in theirs; where that is lost, or where no order has come for ORDER_AGE_S, the policy holds.
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from tether.agent.skill_policy import ANSWER_S
 from tether.codec import convert, sensors
 from tether.contracts import FusedState
 from tether.lockstep import Needs, TickInputs
+from tether.team.crew import DECISIONS
+from tether.team.policy import CalledPolicy
 
 STATE, ORDER = "fused_state", "order"
 ORDER_AGE_S = 0.5
 """Real time: an agent that has said nothing for so long has no say any more."""
 LIVE_ANSWER_S = 0.2
 """Real time: a worker that is silent for so long is killed; by then the gate has stopped the robot."""
+_SAID = {ReportState.FAULT: "skill_fault", ReportState.AGENT_LOST: "agent_lost"}
 
 
 class SkillPolicyNode(StageNode):
@@ -42,13 +45,15 @@ class SkillPolicyNode(StageNode):
     def __init__(self) -> None:
         super().__init__("policy")
         self._folder = self.param("domain", "", "folder of the agent's domain; empty: the one that ships")
+        self._team = self.param("team", "", "folder where agents that share a task call; empty: one does it all")
 
     def build(self) -> None:
         """Prove the domain; make inlets and outlets."""
         domain = load_domain(Path(self._folder) if self._folder else None)
         require_proved(domain)
         live = self.mode is Mode.REALTIME
-        self._policy = OrderedPolicy(domain, answer_s=LIVE_ANSWER_S if live else ANSWER_S, aside=live)
+        called = CalledPolicy(domain.folder, Path(self._team) / DECISIONS) if self._team else None
+        self._policy = OrderedPolicy(domain, answer_s=LIVE_ANSWER_S if live else ANSWER_S, aside=live, called=called)
         self._undo.append(self._policy.close)
         self._episode = 0
         self._order: SkillOrder | None = None
@@ -93,10 +98,10 @@ class SkillPolicyNode(StageNode):
     def _decide(self, state: FusedState, order: SkillOrder | None) -> None:
         start_ns = time.monotonic_ns()
         report, output = self._policy.step(state, order)
-        if report.state is ReportState.FAULT and self._fault != (report.call_id, report.fault):
+        if report.state in _SAID and self._fault != (report.call_id, report.fault):
             self._fault = (report.call_id, report.fault)
             data = {"task_id": report.task_id, "call_id": report.call_id, "decision_id": state.decision_id}
-            self.event(sensors.Severity.ERROR, "skill_fault", f"{report.call_id}: {report.fault}", data)
+            self.event(sensors.Severity.ERROR, _SAID[report.state], f"{report.call_id}: {report.fault}", data)
         if self.mode is Mode.REALTIME:
             output = dataclasses.replace(output, latency_ns={"policy": time.monotonic_ns() - start_ns})
         self._report.send(report_message(report))

@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import os
 import shutil
+import signal
 import sys
 import time
 from pathlib import Path
@@ -75,6 +76,9 @@ def main() -> int:
     parser.add_argument("--dev", action="store_true", help="also install the test, lint and type-checking tools")
     parser.add_argument("--verbose", action="store_true", help="show the output of pip, colcon and apt")
     options = parser.parse_args()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, signal.default_int_handler)
     begin = time.monotonic()
     try:
         if sys.platform != "linux":

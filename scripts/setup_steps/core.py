@@ -7,6 +7,7 @@ import fcntl
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -133,7 +134,8 @@ class Context:
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
     ) -> Iterator[None]:
-        """As `run`, with the body going on meanwhile; its end waits for the command, its exception ends the command.
+        """As `run`, with the body going on meanwhile; its end waits for the command, its exception ends the command and
+        what that has started.
 
         The set-up lock is handed down, so that it stays held while an orphan of a killed set-up still writes.
         """
@@ -151,12 +153,14 @@ class Context:
                 stdout=None if self.verbose else out,
                 stderr=None if self.verbose else subprocess.STDOUT,
                 pass_fds=() if self.lock_fd is None else (self.lock_fd,),
+                start_new_session=True,
             )
             try:
                 yield
                 code = self._ended(child, log)
             except BaseException:
-                child.terminate()
+                with contextlib.suppress(OSError):  # it has ended, or is root's
+                    os.killpg(child.pid, signal.SIGTERM)
                 child.wait()
                 raise
         if code != 0:

@@ -95,6 +95,21 @@ def test_what_ends_the_step_beside_it_ends_the_command_too(ctx: Context, end: ty
         os.kill(int(note.read_text()), 0)
 
 
+def test_what_a_command_has_started_ends_with_it(ctx: Context) -> None:
+    with pytest.raises(KeyboardInterrupt), ctx.alongside("long", ["sh", "-c", "sleep 60 & echo $! > pid; wait"]):
+        note = ctx.root / "pid"
+        deadline = time.monotonic() + 20
+        while not (note.exists() and note.read_text().strip()):
+            assert time.monotonic() < deadline, "the command did not start"
+            time.sleep(0.05)
+        raise KeyboardInterrupt
+    stat = Path(f"/proc/{int(note.read_text())}/stat")
+    deadline = time.monotonic() + 20
+    while stat.exists() and ") Z " not in stat.read_text():
+        assert time.monotonic() < deadline, "what it had started goes on"
+        time.sleep(0.05)
+
+
 def test_second_set_up_waits_and_then_names_the_holder(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with (

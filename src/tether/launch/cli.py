@@ -78,7 +78,8 @@ def _file_and_words(first: str, rest: list[str], env: dict[str, str]) -> tuple[P
     if Path(first).is_file():
         return Path(first), rest
     if not rest or ":=" in rest[0]:
-        raise LaunchFileError([Fault(first, 0, "there is no such file; to run a package's, give PACKAGE FILE")])
+        what = f"there is no such file, seen from {Path.cwd()}; to run a package's, give PACKAGE FILE"
+        raise LaunchFileError([Fault(first, 0, what)])
     return ament.find_share_file(first, rest[0], env), rest[1:]
 
 
